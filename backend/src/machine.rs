@@ -1,8 +1,8 @@
 //! The machine model: performance parameters of the target machine.
 //!
-//! The compiler's choices are correct on every machine; these parameters determine which are fast. A
-//! [`MachineModel`] is an argument of a compilation ([`Options::machine`](crate::Options)) and is never read from
-//! the computer, so a program has the same bits on every computer. [`MachineModel::MEASURED`] is the default.
+//! The compiler's choices are correct on every machine. These parameters determine which are fast. A [`MachineModel`]
+//! is an argument of a compilation ([`Options::machine`](crate::Options)) and is never read from the computer, so a
+//! program has the same bits on every computer. [`MachineModel::MEASURED`] is the default.
 //!
 //! ```
 //! use tapeloom_backend::MachineModel;

@@ -1,8 +1,8 @@
 //! Fingerprints of the stages of a compile, to detect whether a change of the code changed any program.
 //!
-//! A refactoring must not change compiled programs. So each stage of a compile can be reduced to a number that
-//! depends on the structure of a program alone: ids, offsets, types, literals; never names, source lines, times
-//! or texts, which may be renamed. Two compiles are the same if every stage has the same number.
+//! A refactoring must not change compiled programs. So each stage of a compile can be reduced to a number that depends
+//! on the structure of a program alone (ids, offsets, types, literals), never on names, source lines, times or texts,
+//! which may be renamed. Two compiles are the same if every stage has the same number.
 //!
 //! To get the numbers, [collect] those of one closure, or name a file in the environment variable
 //! [`FILE`]: then every compile of the process appends a line for each stage, `stage input output`, to be

@@ -1,7 +1,7 @@
 //! The lexer: splits text into tokens with positions.
 //!
-//! It never fails: a character that begins no token becomes [`Tok::Stray`], which no rule of the
-//! grammar accepts, so that the parser is the one place that reports errors.
+//! The lexer never fails. A character that begins no token becomes [`Tok::Stray`], which no rule of the grammar
+//! accepts, so that the parser is the one place that reports errors.
 
 use crate::lang::types::Dtype;
 use std::fmt;

@@ -60,8 +60,8 @@ impl Limits {
 
 /// A handle that cancels running calls from another thread. Clones share the handle.
 ///
-/// A call checks the handle when it begins; a loop checks it when it begins and every 1,024 iterations. So a
-/// running call ends soon after [`Cancel::cancel`], and later calls fail at once, until [`Cancel::reset`].
+/// A call checks the handle when it begins. A loop checks it when it begins and every 1,024 iterations. So a running
+/// call ends soon after [`Cancel::cancel`], and later calls fail at once, until [`Cancel::reset`].
 #[derive(Clone, Debug, Default)]
 pub struct Cancel(Arc<AtomicBool>);
 

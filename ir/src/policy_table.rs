@@ -1,6 +1,6 @@
 //! The table of policies: the residuals that reverse mode saves.
 //!
-//! Planners read a policy's [row](Policy::row); they name no policy that imitates another compiler.
+//! Planners read a policy's [row](Policy::row). They name no policy that imitates another compiler.
 //!
 //! ```
 //! use tapeloom_ir::Policy;

@@ -11,9 +11,9 @@
 //!   --svg FILE         plot the losses
 //! ```
 //!
-//! A checkpoint is the tree `Run`: parameters, the state of the optimiser, the random key, and the losses so far. The
-//! state of the optimiser has counts of steps, from which the schedule is computed. Nothing else changes from step to
-//! step.
+//! A checkpoint is the tree `Run`, which has the parameters, the state of the optimiser, the random key, and the losses
+//! so far. The state of the optimiser has counts of steps, from which the schedule is computed. Nothing else changes
+//! from step to step.
 
 #![expect(clippy::print_stdout, reason = "an example speaks to its user")]
 

@@ -1,7 +1,7 @@
 //! Features of other libraries that tapeloom does not have, with the alternatives. Their names are aliases here, so
 //! that the search of the documentation finds them.
 //!
-//! The modules are empty; each has only documentation.
+//! The modules are empty. Each has only documentation.
 
 /// Sparse matrices: not supported. A product with a sparse matrix is a gather ([`take`](crate::Var::take)), a
 /// product and a scatter (`at(&[rows]).add(..)`) over the nonzero elements. Solvers that need only products are

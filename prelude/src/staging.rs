@@ -78,7 +78,7 @@ pub(crate) fn stage_solver<A: Tree<Var>, B: Tree<Var>>(
 }
 
 /// Traces a closure in a frame that was opened for it. Its parameters may differ from the arguments (vmap removes an
-/// axis). If the frame was opened as a body, the closure may write to state from outside; then the caller of the
+/// axis). If the frame was opened as a body, the closure may write to state from outside. Then the caller of the
 /// function must pass its results to [`Staged::store_state`].
 pub(crate) fn stage_in<A: Tree<Var>, B: Tree<Var>>(
     opened: Opened,

@@ -164,7 +164,7 @@ pub trait IntoVar {
     fn into_var(self, dtype: Dtype, at: Loc) -> Var;
 
     /// Converts a value to the second operand of an operation on `x`. A number gets the dtype of `x`. If `x` is a
-    /// placeholder after an error, its dtype is a guess; then a number gets its default dtype, so that it causes no
+    /// placeholder after an error, its dtype is a guess. Then a number gets its default dtype, so that it causes no
     /// further errors.
     #[doc(hidden)]
     fn beside(self, x: Var, at: Loc) -> Var

@@ -2,7 +2,7 @@
 //!
 //! In every mode, a nan agrees with any nan, an infinity agrees only with itself, and types must be equal.
 //!
-//! Passes and engines agree in every bit, signs of zeros included, with one exception: the terms of a float sum,
+//! Passes and engines agree in every bit, signs of zeros included, with one exception. The terms of a float sum,
 //! product, contraction or scatter-add may be combined in another order. [`rounded`] finds the results that depend on
 //! such an operation, and [`Agreement::check_promised`] requires equal bits of all others.
 

@@ -1,8 +1,9 @@
 //! Random programs that write to arrays (`Ref`s), as a whole and through views, in loops and branches.
 //!
-//! A program is a list of statements on a few arrays. It is evaluated in three ways: [`mutated`] traces it with `Ref`s;
-//! [`pure`] traces it on immutable arrays alone, with loops unrolled and each access as indices into the flattened
-//! array; and [`model`] runs it on vectors of numbers without tracing. Tests check that the three results agree.
+//! A program is a list of statements on a few arrays. A program is evaluated in three ways, whose results must agree:
+//! [`mutated`] traces it with `Ref`s; [`pure`] traces it on immutable arrays alone, with loops unrolled and each access
+//! as indices into the flattened array; and [`model`] runs it on vectors of numbers without tracing. Tests check that
+//! the three results agree.
 
 use crate::Rng;
 use tapeloom::ops::Index;

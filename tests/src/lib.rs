@@ -1,13 +1,13 @@
-//! Shared helpers of the tests: random numbers, comparison, programs to run.
+//! Shared helpers of the tests: random numbers, comparison, programs to run. The modules and types are listed here.
 //!
 //! - [`Rng`]: reproducible random tensors;
 //! - [`Agreement`]: comparison of the results of two engines;
 //! - [`bisect`]: finds the first pass of a list that changes results;
 //! - [`calculus`]: derivatives and batches by definition, with which transforms are compared;
-//! - [`cases`]: every primitive's samples as programs, for the laws;
-//! - [`Vocabulary`]: random programs, for the same laws;
+//! - [`cases`]: every primitive's samples as programs, for the tests over all primitives;
+//! - [`Vocabulary`]: random programs, for the same tests;
 //! - [`EXAMPLES`]: functions as text, to compose transforms on;
-//! - - [`program_generator`]: random programs whose attributes are drawn to fit the shapes of the operands;
+//! - [`program_generator`]: random programs whose attributes are drawn to fit the shapes of the operands;
 //! - [`Elements`]: elements by position; [`read_tensor`]: tensors as text;
 //! - [`Counting`]: an allocator that counts the bytes that are allocated;
 //! - [`conformance`]: golden numbers computed by JAX;

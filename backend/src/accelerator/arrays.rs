@@ -1,10 +1,10 @@
 //! The address map of a simulated run: where arrays and the tape are in memory.
 //!
-//! A program names an element of an array; the map gives its address. The map belongs to the run and not to the
-//! program, because conflicts in a cache depend on addresses: the TapeFlow paper's largest gain (14 times less
+//! A program names an element of an array, and the map gives the element's address. The map belongs to the run and not
+//! to the program, because conflicts in a cache depend on addresses: the TapeFlow paper's largest gain (14 times less
 //! traffic in MTTKRP) comes from three arrays that a bump allocator places a multiple of the cache size apart. Arrays
-//! may overlap, as those of the paper's authors do (see the test of MTTKRP): the map only determines times and
-//! traffic, while values are computed by the interpreter.
+//! may overlap, as those of the paper's authors do (see the test of MTTKRP): the map only determines times and traffic,
+//! while values are computed by the interpreter.
 //!
 //! The tape has two layouts. Regions follow one another in the order of the program. Each of the n(b) executions of
 //! block b stores k(b) values in region b:

@@ -1,6 +1,6 @@
 //! The instruction window: operations that the machine has received and not finished, with their dependences.
 //!
-//! An operation waits for its operands and for conflicting operations:
+//! An operation waits for its operands and for earlier operations that conflict with it, in these ways:
 //!
 //! * a load waits for earlier stores to the same word of 8 bytes, a store for all earlier accesses to the word;
 //! * a layer waits for the barrier before it, tape operations for their layer, a barrier for the tape operations of

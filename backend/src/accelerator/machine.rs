@@ -1,12 +1,12 @@
 //! The machine model: the parameters of the accelerator of the TapeFlow paper.
 //!
-//! A [`Machine`] is data that prints and parses; the library has two. [`Machine::cal`] (*calibrated*) is the
-//! simulator that the authors of the TapeFlow paper published, as far as it can be reconstructed: an accelerator at
-//! 100 MHz, with a memory latency of 6.6 ticks. [`Machine::fast`] is another reading of the paper: everything runs at
-//! 2 GHz, and the memory latency is 132 ticks. It is for studies of sensitivity, not for reproduction. Each parameter
-//! in the source below has a default for each of the two. The sources of the numbers are Table III and section VI of
-//! the paper for sizes and energies, its authors' repositories for numbers that the paper leaves out, and a fit to
-//! their published cycle counts for the two latencies of the cache.
+//! A [`Machine`] is data that prints and parses. The library has two machines. [`Machine::cal`] (*calibrated*) is the
+//! simulator that the authors of the TapeFlow paper published, as far as it can be reconstructed: an accelerator at 100
+//! MHz, with a memory latency of 6.6 ticks. [`Machine::fast`] is another reading of the paper: everything runs at 2
+//! GHz, and the memory latency is 132 ticks. It is for studies of sensitivity, not for reproduction. Each parameter in
+//! the source below has a default for each of the two. The sources of the numbers are Table III and section VI of the
+//! paper for sizes and energies, its authors' repositories for numbers that the paper leaves out, and a fit to their
+//! published cycle counts for the two latencies of the cache.
 //!
 //! ```
 //! use tapeloom_backend::accelerator::Machine;
@@ -35,8 +35,8 @@ pub struct CacheRow {
     pub energy: u64,
 }
 
-/// Table III of the TapeFlow paper: caches and their energies. The text gives a tenth of the table's energies in pJ
-/// (10 and 300 for 100 and 2990), so the table's unit is assumed to be 0.1 pJ; only ratios are reported.
+/// Table III of the TapeFlow paper: caches and their energies. The text gives a tenth of the table's energies in pJ (10
+/// and 300 for 100 and 2990), so the table's unit is assumed to be 0.1 pJ. Only ratios are reported.
 pub const TABLE_III: [CacheRow; 8] = [
     CacheRow { bytes: 1 << 10, ways: 2, energy: 120 },
     CacheRow { bytes: 2 << 10, ways: 2, energy: 440 },

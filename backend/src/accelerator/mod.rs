@@ -1,8 +1,8 @@
 //! A simulated accelerator: cache, scratchpad, stream engines, and function units that run operations in dataflow
 //! order.
 //!
-//! The machine is that of *TapeFlow: Streaming Gradient Tapes in Automatic Differentiation* (M. Hakimi and A.
-//! Shriraman, CGO 2024). It shows the value of a tape layout on hardware that moves data explicitly. A gradient
+//! The machine is the one of the paper *TapeFlow: Streaming Gradient Tapes in Automatic Differentiation* (M. Hakimi and
+//! A. Shriraman, CGO 2024). It shows the value of a tape layout on hardware that moves data explicitly. A gradient
 //! stores values in the forward phase and loads them in the reverse phase, in the opposite order and much later. At
 //! that time a cache no longer holds these values, while a scratchpad that stream engines fill and drain holds the
 //! values that are needed next.

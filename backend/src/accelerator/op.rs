@@ -107,7 +107,7 @@ pub enum EntryIdentity {
     /// and the number of the block's execution.
     Tape(RegionId, u64, u64),
     /// An array element that is not written between the forward and the reverse phase: the array and the element's
-    /// index. The value is not stored on the tape; the reverse phase reads it from the array. The forward phase's store
+    /// index. The value is not stored on the tape. The reverse phase reads it from the array. The forward phase's store
     /// only records the bits and costs nothing.
     Array(ArrayId, u64),
     /// An element that a stream brings from its array ([`Simulation::set_tiles`](super::Simulation::set_tiles)). The

@@ -39,11 +39,11 @@ use tapeloom_ir::fault::{Fault, planted};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
     Empty,
-    /// Layers are being stored in the half.
+    /// Records are being stored in this half of the entries.
     Filling,
-    /// The half's contents are on their way to memory.
+    /// The contents of this half, a tile, are being transferred to memory.
     Leaving(Tile),
-    /// The half's contents are on their way from memory.
+    /// The contents of this half, a tile, are being transferred from memory.
     Coming(Tile),
     Full(Tile),
 }

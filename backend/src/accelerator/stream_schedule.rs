@@ -1,9 +1,9 @@
 //! The progress of each stream of a layout: which layer is in the scratchpad, and which comes next.
 //!
-//! A program accesses its tape element by element; a stream moves layers (groups of records for which the scratchpad
-//! is allocated at one time). For each access, this module returns which layers to close and to open first. The
-//! layout states the order of layers; a program that deviates from that order is reported as an error, and not
-//! simulated as a slow run.
+//! A program accesses its tape element by element. A stream moves layers (groups of records for which the scratchpad is
+//! allocated at one time). For each access, this module returns which layers to close and to open first. The layout
+//! states the order of layers; a program that deviates from that order is reported as an error, and not simulated as a
+//! slow run.
 
 use super::op::{Layer as Opened, Order, Token};
 use super::scratchpad_slots::Slot;

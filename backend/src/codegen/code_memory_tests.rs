@@ -41,7 +41,7 @@ fn in_a_process(test: &str, within: fn()) {
     assert!(output.status.success() && said.contains("1 passed"), "{said}\n{complaint}");
 }
 
-/// Fragments the address space: large mappings, with small holes between them. Returns the mappings to keep; the holes
+/// Fragments the address space: large mappings, with small holes between them. Returns the mappings to keep. The holes
 /// are one to sixteen pages long and gigabytes apart.
 fn with_holes() -> Vec<Allocation> {
     const LARGE: usize = 6 << 30;

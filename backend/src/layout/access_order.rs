@@ -1,8 +1,8 @@
 //! Finds the order in which a step accesses the elements of an array.
 //!
 //! Loops whose strides grow from the inner to the outer loop access the elements one after the other, upward or
-//! downward. Other loops may still access *granules* in order: for example the three components of each point in any
-//! order, but point after point.
+//! downward. Other loops may still access *granules* (groups of adjacent elements) in order, for example the three
+//! components of each point in any order, but point after point.
 //!
 //! ```text
 //! b0[64 i0 + 8 i1 + i2]        up                  b0[3 i0], b0[3 i0 + 1]    up

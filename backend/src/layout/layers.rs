@@ -1,6 +1,6 @@
 //! Chooses layers. A *layer* is the group of records for which the scratchpad is allocated at one time.
 //!
-//! A layer holds the records of some iterations of a loop: at most the number of iterations that `shares` grants the
+//! A layer holds the records of several iterations of a loop, at most the number of iterations that `shares` grants the
 //! stream, and at most `ScratchpadModel::layer` entries of 8 bytes, but at least one record. If possible a layer
 //! consists of whole cache lines, since a cache line that belongs to two tiles is moved twice:
 //!

@@ -216,7 +216,7 @@ pub struct Layer {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Tile {
     /// The length of a tile. For a region, the number of layers. For an input, the number of iterations whose loads
-    /// fill the tile; an element that the tile already contains takes no further entry.
+    /// fill the tile. An element that the tile already contains takes no further entry.
     pub length: u64,
     /// The number of tiles of this stream that the scratchpad holds at the same time: one in use, the others being
     /// filled or drained.

@@ -1,9 +1,9 @@
 //! Divides the scratchpad among streams: all streams that one step uses must together fit in half of the scratchpad.
 //!
-//! The streams of the innermost loops of a step share the entries that the streams of outer loops leave; each gets
-//! the same number of iterations. Streams of outer loops move once in many iterations, so each gets one record. If
-//! there are too few entries, the largest input is dropped first, and regions after all inputs; dropped streams are
-//! accessed through the cache.
+//! The streams of the innermost loops of a step share the entries that the streams of outer loops leave. Each gets the
+//! same number of iterations. Streams of outer loops move once in many iterations, so each gets one record. If there
+//! are too few entries, the largest input is dropped first, and regions after all inputs; dropped streams are accessed
+//! through the cache.
 
 use super::access_sites::{Site, Sites};
 use super::stream_inputs::ArgumentReads;

@@ -1,7 +1,7 @@
 //! Dynamic tapes: sequences of records whose number is known only at run time.
 //!
-//! If the trip count of a loop is known only at run time, the loop's residuals are saved on a dynamic tape: one
-//! record for each iteration, with fields at fixed offsets. A *cursor* points to a record. A buffer at an offset in
+//! If the trip count of a loop is known only at run time, the loop's residuals are saved on a dynamic tape, which has
+//! one record for each iteration, with fields at fixed offsets. A *cursor* points to a record. A buffer at an offset in
 //! that record is memory like any other, until the cursor moves to another record:
 //!
 //! ```text

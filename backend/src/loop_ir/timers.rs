@@ -12,10 +12,10 @@
 //! }
 //! ```
 //!
-//! `lap` reads the clock: the time since the last `lap` of the call, or since its beginning, is added to the timer, and
-//! so is one run. So all time of a call but that after its last `lap` belongs to one timer, and each measured part
-//! costs one reading. Programs have timers only on request ([`instrument`](crate::profile::instrument)); the statement
-//! changes no value, and it counts as an ordered effect, so that loops with a `lap` inside are serial.
+//! The statement `lap` reads the clock. The time since the last `lap` of the call, or since its beginning, is added to
+//! the timer, and so is one run. So all time of a call but that after its last `lap` belongs to one timer, and each
+//! measured part costs one reading. Programs have timers only on request ([`instrument`](crate::profile::instrument));
+//! the statement changes no value, and it counts as an ordered effect, so that loops with a `lap` inside are serial.
 
 use cranelift_entity::{EntityRef, entity_impl};
 use std::time::{Duration, Instant};

@@ -440,7 +440,7 @@ impl Flatten<'_> {
                     None => {
                         let (ty, origin) = (array(&f.types[*output])?, top.origin(top.next - 1));
                         let (kind, operands) = match &f.types[*output] {
-                            // The handle of a tape without records: two zeros.
+                            // The handle (run-time value) of a dynamic tape without records is two zeros.
                             Type::Tape(_) => {
                                 let kind = view(vec![Piece { operand: 0, axes: Vec::new() }]);
                                 (kind, SmallVec::from_slice(&[Source::Literal(Literal::i64(0))]))

@@ -1,6 +1,6 @@
 //! Lowers updates. An update overwrites some elements of an array.
 //!
-//! If the base (the array that is overwritten) has no later reader, the update takes over its memory; otherwise the
+//! If the base (the array that is overwritten) has no later reader, the update takes over its memory. Otherwise the
 //! base is copied first.
 
 use super::affine::{Affine, Index, Term};

@@ -188,8 +188,8 @@ func @which(%0: f64[4], %1: f64[], %2: i64[]) -> (f64[4], f64[], f64[]) {
     );
 }
 
-/// Loops in loops and in called functions, of arrays without elements, and of constants alone: the results
-/// must be the interpreter's.
+/// Loops must have the interpreter's results inside loops and called functions, on arrays without elements, and on
+/// constants alone.
 #[test]
 fn loops_within_loops_and_functions() {
     let functions = "

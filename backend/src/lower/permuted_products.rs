@@ -22,7 +22,7 @@ use tapeloom_ir::fault::{Fault, planted};
 const TOGETHER: usize = 64;
 
 /// The least number of rows and of columns for a permuted result. If there are fewer columns, a row fits into one
-/// vector. The library then writes row by row and reads the left operand in place; with more columns, it packs that
+/// vector. The library then writes row by row and reads the left operand in place. With more columns, it packs that
 /// operand. The same holds for few rows.
 const LEAST: usize = 16;
 

@@ -1,7 +1,7 @@
 //! Decides which functions are compiled separately: outlined callees, and the bodies of loops and branches.
 //!
-//! A function that the user outlined is compiled once and called if that saves code: if inlining would
-//! copy it several times, and it has [`LEAST_NODES`] equations or more. Other calls are inlined.
+//! A function that the user outlined is compiled once and called if that saves code, that is, if inlining would copy it
+//! several times, and it has [`LEAST_NODES`] equations or more. Other calls are inlined.
 //!
 //! ```text
 //! sites(f) = Σ over the calls of f in g: 1 if g is compiled once itself, else sites(g)

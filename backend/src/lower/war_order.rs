@@ -11,8 +11,8 @@
 //! }
 //! ```
 //!
-//! A slice has no memory of its own: its readers read its operand. So a slice that is small compared to the overwritten
-//! array is copied first ([`copied`]), and an update comes after every reader that does not depend on it
+//! A slice has no memory of its own, so its readers read its operand. So a slice that is small compared to the
+//! overwritten array is copied first ([`copied`]), and an update comes after every reader that does not depend on it
 //! ([`in_order`]). Otherwise an update of one element would copy the array, and a loop over elements, or its gradient,
 //! would copy it in every iteration.
 
@@ -121,7 +121,7 @@ pub(crate) fn in_order(graph: &Graph, candidates: Vec<FusionCandidate>) -> Vec<F
     };
     // Two updates may each have to follow a reader that comes after the other update, so the order may be cyclic.
     // Except for updates, a fusion candidate follows only earlier candidates. So the first of the remaining candidates
-    // is an update: it runs before a reader of its base, and copies.
+    // is an update. It runs before a reader of its base, and copies the base.
     while let Some((m, own)) =
         first(&ready).filter(|m| free(&rest, *m)).min().or_else(|| first(&rest).min())
     {

@@ -41,7 +41,7 @@ pub(crate) struct TimedPart {
     pub(crate) what: String,
     /// The index in [`Instrumented::around`] of the innermost loop, branch or kernel around the part.
     pub(crate) within: Option<usize>,
-    /// The equations that the largest statement of the part computes.
+    /// The equations that the largest statement of the measured part computes.
     pub(crate) origins: Origins,
     /// The estimated bytes of memory that one run of the part reads and writes.
     pub(crate) bytes: u64,

@@ -102,8 +102,8 @@ impl Profile {
         self.rows.iter().max_by_key(|row| row.time)
     }
 
-    /// Returns the time that belongs to no part: before the first part of a call, and the statements of little work
-    /// after the last one.
+    /// Returns the time that belongs to no measured part of the program: the time before the first part of a call, and
+    /// that of the statements after the last part.
     pub fn rest(&self) -> Duration {
         self.total.saturating_sub(self.rows.iter().map(|row| row.time).sum())
     }

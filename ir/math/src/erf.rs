@@ -156,7 +156,7 @@ const ERFC_IS_NORMAL: Constant = Constant(26.0, 9.1);
 /// √½.
 const FRAC_1_SQRT_2: Constant =
     Constant(std::f64::consts::FRAC_1_SQRT_2, std::f32::consts::FRAC_1_SQRT_2);
-/// A bound above which `ndtr` is a normal number, negated.
+/// For arguments above the negative of this bound, `ndtr` is a normal number (not 0 or subnormal).
 const NDTR_IS_NORMAL: Constant = Constant(37.0, 12.9);
 
 /// Returns `erfc a` for 0 ≤ a, given `a²` as the sum of a rounded square and its rounding error.

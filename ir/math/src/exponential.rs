@@ -1,9 +1,9 @@
 //! The exponential function, and functions computed from it.
 //!
-//! `x = k ln 2 + r` with `|r| ≤ ln 2 / 2`, and `eˣ = 2ᵏ eʳ`. `eʳ` is a polynomial: for f64 the first 14 terms
-//! of the Taylor series, for f32 the polynomial of degree 7 that interpolates it at Chebyshev's points. Adding
-//! `1.5·2⁵²` rounds a number to an integer and leaves that integer, `k`, in the lowest bits; the power of two
-//! is then assembled from its exponent bits.
+//! `x = k ln 2 + r` with `|r| ≤ ln 2 / 2`, and `eˣ = 2ᵏ eʳ`. `eʳ` is computed as a polynomial, for f64 the first 14
+//! terms of the Taylor series, for f32 the polynomial of degree 7 that interpolates it at Chebyshev's points. Adding
+//! `1.5·2⁵²` rounds a number to an integer and leaves that integer, `k`, in the lowest bits; the power of two is then
+//! assembled from its exponent bits.
 //!
 //! Source of the two pieces of ln 2: Cody and Waite, *Software Manual for the Elementary Functions* (1980).
 

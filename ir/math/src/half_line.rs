@@ -2,7 +2,7 @@
 //!
 //! For an integrand that decays like `e⁻ˢ`, the substitution `s = exp(u - exp(-u))` makes the integrand decrease
 //! double-exponentially at one end of the line and exponentially in `s` at the other. The sum over equally spaced `u`
-//! then converges faster than any power of the spacing: here about eighty points give full precision. An integrand that
+//! then converges faster than any power of the spacing. Here about eighty points give full precision. An integrand that
 //! is algebraic in `s` over many magnitudes only needs more points to the right; the sum continues until its terms
 //! vanish.
 //!

@@ -297,7 +297,8 @@ fn below(m: u32, n: u32, a: f64, b: f64, x: f64, y: f64, scores: &Scores) -> f64
     front(a, b, x, y) / y * half_line(scale, integrand)
 }
 
-/// Below this a, the integrand of order 0 varies on two scales, but the quadrature is fitted to one scale only.
+/// For a parameter `a` below this number, the function `I(a, b, x)` itself is not integrated numerically: its integrand
+/// varies on two scales, and the quadrature is fitted to one scale.
 const SLOW: f64 = 0.05;
 
 /// Returns the derivative of order (m, n) of `I(a, b, x)` for x so small that `(1 - t)ᵇ⁻¹` is 1: that of `xᵃ Γ(a

@@ -1,7 +1,7 @@
 //! Instruction sets: the vector instructions that this process uses.
 //!
-//! Every choice of instructions calls [`Isa::here`]: generated code, library functions and contractions.
-//! Results have the same bits for every set, so a lower set serves measurements and tests only.
+//! Every choice of instructions (in generated code, library functions and contractions) calls [`Isa::here`]. Results
+//! have the same bits for every set, so a lower set serves measurements and tests only.
 //!
 //! The environment variable `TAPELOOM_ISA=baseline|avx2|avx512`, read once, selects a lower set than the
 //! machine has.

@@ -1,11 +1,10 @@
 //! Numerics that the standard library lacks: the special functions and a few elementary ones.
 //!
-//! The scalar table (`tapeloom_ir::prim::scalar`) defines its library functions by these: the interpreter and
-//! generated code both call them. The functions in which programs spend most time are written so that eight
-//! arguments take hardly longer than two ([`vector_math`]), and return the same bits on every machine.
-//! Functions whose `std` form already has the required meaning (`f64::tan`, `f64::powf`, ...) are not repeated
-//! here. Arithmetic that needs no library (extremes, remainders, integer powers) is defined by
-//! `tapeloom_ir::Code`.
+//! The scalar table (`tapeloom_ir::prim::scalar`) defines its library functions by these, and both the interpreter and
+//! generated code call them. The functions in which programs spend most time are written so that eight arguments take
+//! hardly longer than two ([`vector_math`]), and return the same bits on every machine. Functions whose `std` form
+//! already has the required meaning (`f64::tan`, `f64::powf`, ...) are not repeated here. Arithmetic that needs no
+//! library (extremes, remainders, integer powers) is defined by `tapeloom_ir::Code`.
 //!
 //! | file | holds |
 //! |---|---|

@@ -1,7 +1,7 @@
 //! The logarithm, and functions computed from it.
 //!
-//! `x = 2ᵏ(1 + f)` with `√½ ≤ 1 + f < √2`, and `ln x = k ln 2 + ln(1 + f)`. In f64, `ln(1 + f)` is the series
-//! of `2 artanh s`, `s = f / (2 + f)`, in `z = s²`: ten terms, since `|s| < 0.172`. Its large terms are exact:
+//! `x = 2ᵏ(1 + f)` with `√½ ≤ 1 + f < √2`, and `ln x = k ln 2 + ln(1 + f)`. In f64, `ln(1 + f)` is the series of
+//! `2 artanh s`, `s = f / (2 + f)`, in `z = s²`. Ten terms suffice, since `|s| < 0.172`. Its large terms are exact:
 //!
 //! ```text
 //! ln(1 + f) = 2s + s R(z) = f - s f + s R(z) = f - (f²/2 - s (f²/2 + R(z)))

@@ -1,8 +1,8 @@
 //! Recordings: the list of a function's operations, obtained by calling it.
 //!
-//! A function that is called with [`Recorded`] numbers computes nothing: each distinct operation is appended
-//! once to a list, the [`Recording`]. Vector code emits these operations inline, next to the operations around
-//! the call. [`Recording::evaluate`] defines the meaning of a recording.
+//! A function that is called with [`Recorded`] numbers computes no values. Each distinct operation is appended once to
+//! a list, the [`Recording`]. Vector code emits these operations inline, next to the operations around the call.
+//! [`Recording::evaluate`] defines the meaning of a recording.
 //!
 //! ```
 //! use tapeloom_math::{Exp, Recording};

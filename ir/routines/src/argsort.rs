@@ -1,10 +1,10 @@
 //! Stable argsort along an axis by radix: the indices of all elements in ascending order, or of the first few.
 //!
-//! Each element is mapped to an integer key with the same order: NaN is largest, and both zeros are equal. A
-//! 64-bit word holds the leading bits of the key, and the index of the element in its low bits. So all words
-//! are different, and ascending words are elements in stable order. Words are sorted by radix, short rows by
-//! comparisons. If the keys of a row differ in more bits than a word can hold, runs of words with equal leading
-//! bits are sorted again by the whole keys.
+//! Each element is mapped to an integer key with the same order, in which NaN is largest and both zeros are equal. A
+//! 64-bit word holds the leading bits of the key, and the index of the element in its low bits. So all words are
+//! different, and ascending words are elements in stable order. Words are sorted by radix, short rows by comparisons.
+//! If the keys of a row differ in more bits than a word can hold, runs of words with equal leading bits are sorted
+//! again by the whole keys.
 //!
 //! ```
 //! use tapeloom_routines::{Key, Argsort};

@@ -131,7 +131,8 @@ fn factor_panel<T: Real>(
     );
 }
 
-/// Factors a panel like [`factor_panel`], but column by column.
+/// Computes the QR factorization of a panel (some adjacent columns of a matrix) column by column. [`factor_panel`] does
+/// the same by halves.
 fn factor_columns<T: Real>(m: usize, top: usize, panel: &mut [T], mut factors: MatMut<'_, T>) {
     let width = panel.len() / m;
     for j in 0..width {

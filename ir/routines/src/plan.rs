@@ -182,10 +182,9 @@ impl Plan {
         self.prepared.kernel.scratch_bytes()
     }
 
-    /// Runs the routine on `members` batch members, without allocation. In each buffer the members are
-    /// contiguous. Every byte of the results is written; if a member fails, its floating-point results are NaN
-    /// and its indices 0, 1, 2 and so on. The bits of a member depend neither on its position nor on the other
-    /// members.
+    /// Runs the routine on `members` batch members, without allocation. In each buffer the members are contiguous.
+    /// Every byte of the results is written. If a member fails, its floating-point results are NaN and its indices 0,
+    /// 1, 2 and so on. The bits of a member depend neither on its position nor on the other members.
     ///
     /// # Errors
     /// [`WrongBuffers`] if the number of buffers, a length or an alignment is wrong; then nothing is written.

@@ -147,10 +147,10 @@ pub(crate) fn largest<T: Real>(values: &[T]) -> Result<T, Failed> {
 
 /// A power of two by which a routine multiplies its input, and its reciprocal for the results.
 ///
-/// The largest entry of the scaled input is close to one. Then squares neither overflow nor underflow, and
-/// absolute thresholds become relative to the input: faer's divide and conquer for symmetric matrices loses all
-/// digits if the entries are far from one. The results for an input and for its multiple by a power of two have
-/// the same digits.
+/// The largest entry of the scaled input is close to one. Then squares neither overflow nor underflow, and absolute
+/// thresholds become relative to the input. For example, faer's divide and conquer for symmetric matrices loses all
+/// digits if the entries are far from one. The results for an input and for its multiple by a power of two have the
+/// same digits.
 #[derive(Clone, Copy)]
 pub(crate) struct Scaling<T> {
     /// The power of two by which the input is multiplied.

@@ -39,8 +39,8 @@ impl<'a> Scratch<'a> {
     pub(crate) fn stack(self) -> &'a mut MemStack {
         let bytes: *mut [u8] = self.rest;
         // SAFETY: `bytes` comes from a unique reference of the same lifetime, and `u8` and `MaybeUninit<u8>` have the
-        // same layout. All bytes stay initialised, which later borrowers of the buffer as `[u8]` require: faer stores
-        // only numbers and indices without padding on the stack, and does not deinitialise other bytes.
+        // same layout. All bytes stay initialised, which later borrowers of the buffer as `[u8]` require, because faer
+        // stores only numbers and indices without padding on the stack, and does not deinitialise other bytes.
         let bytes = unsafe { &mut *(bytes as *mut [MaybeUninit<u8>]) };
         MemStack::new(bytes)
     }

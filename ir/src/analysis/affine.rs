@@ -4,8 +4,8 @@
 //! for i0 in 8 { for i1 in 3 { .. x[24 - 3 i0 + i1] .. } }       offset 24, terms (i0, -3), (i1, 1)
 //! ```
 //!
-//! An atom is any integer that an analysis treats as opaque: the counter of a loop, a scalar, an element of an
-//! array. Equal forms are equal values, so forms can be compared and used as keys.
+//! An atom is any integer that an analysis treats as opaque, for example the counter of a loop, a scalar, or an element
+//! of an array. Equal forms are equal values, so forms can be compared and used as keys.
 //!
 //! There are two kinds of arithmetic. [`Affine::plus`], [`Affine::times`] and [`Affine::moved`] wrap as the
 //! arithmetic of programs does, so a form stays congruent to the value that the program computes.
@@ -145,7 +145,7 @@ impl<A: Copy + Ord> Affine<A> {
     }
 
     /// Divides the form by a positive number d: returns the quotient rounded down, and the remainder in `0..d`. The
-    /// division is done at compile time as far as the intervals that `of` gives for the atoms decide it; the rest is
+    /// division is done at compile time as far as the intervals that `of` gives for the atoms decide it. The rest is
     /// left for run time.
     ///
     /// For any w and x, and for positive c and g:

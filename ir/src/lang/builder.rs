@@ -1,10 +1,9 @@
 //! The builder: the only way to make equations.
 //!
-//! A [`Draft`] is a function under construction; a [`Builder`] is a draft together with the module it will
-//! belong to. [`Builder::emit`] infers the output types through the primitive, so an ill-typed equation cannot
-//! be made. Emission takes `&self` and does not return a `Result`: rules can then be written as nested
-//! expressions, as mathematics is. The draft stores the first problem, since later ones are its consequences,
-//! and [`Draft::finish`] returns it.
+//! A [`Draft`] is a function under construction. A [`Builder`] is a draft together with the module it will belong to.
+//! [`Builder::emit`] infers the output types through the primitive, so an ill-typed equation cannot be made. Emission
+//! takes `&self` and does not return a `Result`: rules can then be written as nested expressions, as mathematics is.
+//! The draft stores the first problem, since later ones are its consequences, and [`Draft::finish`] returns it.
 //!
 //! ```
 //! use tapeloom_ir::{Builder, Draft, Dtype, Literal, Module, Scalar, Type};

@@ -1,9 +1,8 @@
 //! Modules: an append-only arena of immutable functions.
 //!
-//! A transform never edits a function; it appends a new one. So the pair (function, query) is a sound key, and
-//! the module memoizes the answers: differentiating the same callee a second time is a lookup. Equal functions
-//! are stored once (hash-consing). A module belongs to one trace, or to one file of text, and is dropped with
-//! it.
+//! A transform never edits a function. It appends a new one. So the pair (function, query) is a sound key, and the
+//! module memoizes the answers: differentiating the same callee a second time is a lookup. Equal functions are stored
+//! once (hash-consing). A module belongs to one trace, or to one file of text, and is dropped with it.
 
 use crate::lang::function::{FuncId, Function};
 use crate::lang::host::Host;

@@ -1,8 +1,7 @@
 //! Phases: the pass of differentiation to which an equation belongs.
 //!
-//! Reverse mode runs a program forward and then in reverse; the reverse of a reverse pass is of second order,
-//! and so on.
-//! Each equation has three facts:
+//! Reverse mode runs a program forward and then in reverse. The reverse of a reverse pass is of second order, and so
+//! on. Each equation has three facts:
 //!
 //! | fact | meaning |
 //! |---|---|

@@ -1,8 +1,8 @@
 //! `Problem`: an error in one operation, possibly without a location.
 //!
-//! Rules, type inference and the builder report problems: a kind, one sentence with the expected and the
-//! actual value, and one that says how to fix it. The caller that has the location (the tracer, the verifier,
-//! the parser) adds the user's line and returns an error.
+//! Rules, type inference and the builder report problems. A problem has a kind, one sentence with the expected and the
+//! actual value, and one that says how to fix it. The caller that has the location (the tracer, the verifier, the
+//! parser) adds the user's line and returns an error.
 
 use crate::lang::source_loc::Loc;
 use std::fmt;

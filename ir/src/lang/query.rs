@@ -54,8 +54,7 @@ questions! {
     } -> JvpOf in jvp,
 
     /// The linearization of a function `x -> y`. Its forward function `fwd` maps `x` to `(y, saved residuals)`. Its
-    /// linear function `lin` maps the residuals and `dx` of the active parameters to `dy`. (residuals; dx of active
-    /// parameters) -> dy`.
+    /// linear function `lin` maps the residuals and `dx` of the active parameters to `dy`.
     Linearize {
         /// Per parameter: whether it has a tangent.
         active: Vec<bool>,
@@ -91,8 +90,8 @@ questions! {
         policy: Policy,
     } -> LinearizeOf in within,
 
-    /// The transpose of a linear function from ordinary parameters `k` and linear parameters `dx` to `dy`. It maps `k`,
-    /// the cotangent of `dy` and the running totals to the cotangent of `dx`. ct of dy, totals) -> ct of dx`.
+    /// The transpose of a linear function from ordinary parameters `k` and linear parameters `dx` to `dy`. The
+    /// transpose maps `k`, the cotangent of `dy` and the running totals to the cotangent of `dx`.
     Transpose {
         /// Per result: whether its cotangent is nonzero. Only nonzero cotangents are parameters of the transpose.
         nonzero: Vec<bool>,

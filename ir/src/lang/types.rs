@@ -1,9 +1,9 @@
 //! Types of the language's values.
 //!
 //! Every value is an *array* of a dtype with a static shape, written `f64[3,4]` (a scalar is `f64[]`). Derived programs
-//! have one more type: a *tape*, the sequence of records that the forward pass of a loop saves for its reverse pass,
-//! written `tape<f64[3], bool[]>`, whose length is known only at run time. There is no type of mutable state: a
-//! [`crate::trace::State`] is an array at every point of a program.
+//! have one more type, a *tape*. A tape is the sequence of records that the forward pass of a loop saves for its
+//! reverse pass, written `tape<f64[3], bool[]>`, whose length is known only at run time. There is no type of mutable
+//! state: a [`crate::trace::State`] is an array at every point of a program.
 //!
 //! ```
 //! use tapeloom_ir::{Dtype, Type};

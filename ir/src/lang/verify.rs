@@ -181,8 +181,8 @@ pub(crate) fn not_linear(op: &Op) -> Problem {
 
 /// Returns the linearity of the outputs of an equation without linear operands: zero or constant.
 ///
-/// If the primitive is linear in an operand that is zero, with the other operands held constant, the outputs are
-/// zero: a broadcast or gather of zeros, or a product of zeros with any value.
+/// If the primitive is linear in an operand that is zero, with the other operands held constant, the outputs are zero.
+/// Examples are a broadcast or gather of zeros, and a product of zeros with any value.
 pub(crate) fn as_is(module: &Module, op: &Op, operands: &[Linearity]) -> Linearity {
     let linear_in = |i: usize| {
         let mut given = SmallVec::<[Linearity; 3]>::from_slice(operands);

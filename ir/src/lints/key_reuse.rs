@@ -119,7 +119,7 @@ struct Use {
     counter: Counter,
     path: Path,
     line: Loc,
-    /// If the key is an array of keys: whether a loop uses its rows one after the other.
+    /// Whether the key is an array of keys whose rows a loop uses one after the other.
     each: bool,
 }
 
@@ -143,11 +143,11 @@ impl Use {
 /// The set of counters with which a use draws bits from a key.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Counter {
-    /// All counters from 0 on that are below this number.
+    /// The draw uses the counters from 0 on that are below this number.
     First(usize),
-    /// One counter, known at compile time.
+    /// The draw uses one counter, which is known at compile time.
     Literal(u64),
-    /// One counter: the value with this value number.
+    /// The draw uses one counter, the value with this value number.
     Value(Number),
     /// One counter that is the iteration number of a loop; in one iteration it is 0.
     Iteration(Number),

@@ -215,9 +215,8 @@ pub fn jvp(
     Ok(total.map(|t| t.apply_sign(b)))
 }
 
-/// Adds to `into` the cotangent of each linear operand: the operand's partial at `ct`, since the
-/// Jacobian is diagonal. The partial must not use a linear operand or the output: NaN literals stand
-/// for them here.
+/// Adds to `into` the cotangent of each linear operand: the operand's partial at `ct`, since the Jacobian is diagonal.
+/// The partial must not use a linear operand or the output, so NaN literals stand for these here.
 pub fn transpose(
     b: &Builder<'_>,
     name: &str,

@@ -1,15 +1,15 @@
 //! Primitives: the operations of equations, with all their rules.
 //!
-//! **One primitive, one place.** A scalar function is a row of the table of functions in [`scalar`]; every other
+//! **One primitive, one place.** A scalar function is a row of the table of functions in [`scalar`]. Every other
 //! primitive is one file with a struct (its attributes) and one `impl` of its rules. There are two kinds. An *array
 //! primitive* has one array as output and no region: it implements [`ArrayPrimitive`], which requires one type, one
 //! tensor and one tangent, and nothing about regions. One that only moves elements implements [`Movement`], which
 //! requires even less. A *region primitive* runs other functions and implements every method of [`Primitive`]. No trait
 //! has default methods, so a forgotten rule does not compile.
 //!
-//! The `primitives!` list below defines the closed enum [`Op`]. Adding a primitive takes one file (or row) and
-//! one line in the list; the printer, parser, verifier, interpreter, both AD modes, batching, code generation,
-//! the e-graph, the generated book page and the law tests follow.
+//! The `primitives!` list below defines the closed enum [`Op`]. Adding a primitive takes one file (or row) and one line
+//! in the list; the printer, parser, verifier, interpreter, both AD modes, batching, code generation, the e-graph, the
+//! generated book page and the tests over all primitives follow.
 //!
 //! Passes never name a primitive: they use [`Op`], which is a [`Primitive`] whatever its kind; special
 //! properties of a few primitives are in `facet`. Model: ripgrep's flags, and the rule clusters of JAX's `lax`
@@ -149,8 +149,8 @@ pub trait Primitive: Notation {
     /// primitives are passed as scalars.
     fn run(&self, module: &Module, operands: &[Value]) -> Result<Vec<Value>, Problem>;
 
-    /// Forward mode: emits the outputs and their tangents. `dx[i]` is `None` if operand i does not depend on
-    /// the variables of differentiation; a `None` tangent of an output means the same.
+    /// Forward mode: emits the outputs and their tangents. `dx[i]` is `None` if operand i does not depend on the
+    /// variables of differentiation. A `None` tangent of an output means the same.
     fn jvp(
         &self,
         cx: &mut RuleCx<'_, '_>,

@@ -1,9 +1,9 @@
 //! The memory of a tensor.
 //!
-//! A buffer begins at a cache line. A large buffer begins at a varying offset in its page: the system allocates
-//! large memory in whole pages, so all large arrays would otherwise begin at the same offset, and their
-//! elements of equal index would fall into the same cache set. If a loop reads more arrays than a set has ways,
-//! every access would be a miss.
+//! A buffer begins at a cache line. A large buffer begins at a varying offset in its page, because the system allocates
+//! large memory in whole pages, so all large arrays would otherwise begin at the same offset, and their elements of
+//! equal index would fall into the same cache set. If a loop reads more arrays than a set has ways, every access would
+//! be a miss.
 
 #![expect(unsafe_code, reason = "memory that is written once")]
 

@@ -1,9 +1,9 @@
 //! Large pages for large arrays.
 //!
-//! A call allocates its results, and the system maps memory page by page at the first touch. With pages of 4
-//! KiB, that costs several times as much as writing the numbers: filling an array of 335 MB takes about 820 ms
-//! in new memory, 120 ms in new memory with large pages, and 60 ms in memory that was touched before. Linux
-//! provides large pages on request; NumPy requests them from the same size on.
+//! A call allocates its results, and the system maps memory page by page at the first touch. With pages of 4 KiB, that
+//! costs several times as much as writing the numbers. For example, filling an array of 335 MB takes about 820 ms in
+//! new memory, 120 ms in new memory with large pages, and 60 ms in memory that was touched before. Linux provides large
+//! pages on request; NumPy requests them from the same size on.
 //!
 //! Where the system provides none, or refuses, only the time differs.
 

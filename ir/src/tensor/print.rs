@@ -280,7 +280,8 @@ fn decimals(mantissa: &str) -> usize {
 fn far_apart(dtype: Dtype, elements: &[Literal]) -> bool {
     let sizes = || elements.iter().map(|l| l.to_f64().abs()).filter(|x| x.is_finite() && *x > 0.0);
     let (least, most) = (sizes().fold(f64::INFINITY, f64::min), sizes().fold(0.0, f64::max));
-    // Numbers of this size have more digits before the decimal point than are significant in f32 (six digits).
+    // From this size on, a number is printed with an exponent. In f32, such a number has more digits before the decimal
+    // point than are significant (six).
     let large = if dtype == Dtype::F32 { 1e6 } else { 1e8 };
     most >= large || (most > 0.0 && (least < 1e-4 || most / least > 1000.0))
 }

@@ -6,7 +6,7 @@
 //! {"shape": [2, 2], "elements": {"f64": [1.0, 2.5, 3.0, "nan"]}}
 //! ```
 //!
-//! Human-readable formats write a float that is not finite as a string, because JSON has no such number; the bits of a
+//! Human-readable formats write a float that is not finite as a string, because JSON has no such number. The bits of a
 //! nan are not kept. Other formats write numbers only. Large tensors belong in files of their own: a text needs up to
 //! three times the bytes, and is read number by number.
 

@@ -1,9 +1,9 @@
 //! The parser: reads text into a verified module.
 //!
-//! It builds through [`Builder`], so each equation is checked at its line, against the types written there; the
-//! verifier then checks every function as a whole. The parser reports all independent errors: after an error it
-//! goes on with the next line, and the values defined on the wrong line are not checked further, so that one
-//! mistake gives one error.
+//! It builds through [`Builder`], so each equation is checked at its line, against the types written there. The
+//! verifier then checks every function as a whole. The parser reports all independent errors: after an error it goes on
+//! with the next line, and the values defined on the wrong line are not checked further, so that one mistake gives one
+//! error.
 
 use crate::lang::builder::{Builder, Draft};
 use crate::lang::function::{Atom, FuncId};

@@ -1,7 +1,7 @@
 //! Diagnostics: a problem together with the place where the user caused it.
 //!
-//! Operators cannot return a `Result`, so a wrong operation inside a trace records a diagnostic and tracing goes on;
-//! the boundary (the call of `jit`, `run` or `record`) returns all diagnostics. A diagnostic names the user's line, the
+//! Operators cannot return a `Result`, so a wrong operation inside a trace records a diagnostic and tracing goes on.
+//! The boundary (the call of `jit`, `run` or `record`) returns all diagnostics. A diagnostic names the user's line, the
 //! operands with their types and birthplaces, and the transforms under way:
 //!
 //! ```text

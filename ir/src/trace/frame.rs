@@ -70,7 +70,7 @@ pub(super) struct Frame {
     pub(super) captures: OrderedMap<Captured, (Handle, Atom)>,
     /// The current value of each state in this frame, by the state's number.
     pub(super) states: OrderedMap<u64, Handle>,
-    /// The poison of this frame: placeholders for results of wrong operations.
+    /// The placeholders for results of wrong operations in this function.
     pub(super) poison: OrderedSet<ValueId>,
     spoiled: Loc,
 }
@@ -102,14 +102,14 @@ impl Frame {
 /// The state of one trace, from its outermost closure to the finished program.
 pub(super) struct Trace {
     pub(super) module: Module,
-    /// The frames whose closures are running, innermost last. Never empty while user code runs.
+    /// The functions under construction, whose closures are running, innermost last. Never empty while user code runs.
     pub(super) frames: Vec<Frame>,
     pub(super) diagnostics: Vec<Diagnostic>,
     /// The captured tensors, by address and type, in the order of the hidden parameters of the outermost frame.
     /// Each tensor is held here, so that its address is not reused during the trace.
     captured: OrderedMap<(usize, ArrayType), (Tensor, Atom)>,
-    /// The closed frames, by number. An error reads from this table the name of the closure from which a handle
-    /// escaped.
+    /// The contexts of the closures whose tracing has ended, by the number of their frames (functions under
+    /// construction). The error about a handle that escaped from a closure reads the closure's name here.
     pub(super) closed: OrderedMap<u64, Context>,
     /// All states of the trace, by the state's number.
     pub(super) states: OrderedMap<u64, StateEntry>,

@@ -169,7 +169,7 @@ fn check_jvp(op: &Op, x: &[Tensor], on: &[bool]) {
 
 /// Checks that `<ct, dy>` of the jvp equals `<ct of x, dx>` of the transpose for the marked operands; skipped if the
 /// primitive is not linear in them. If the primitive is linear with the other operands held constant, these keep their
-/// values; if it is linear only with the other operands at zero, they are zero.
+/// values. If it is linear only with the other operands at zero, they are zero.
 fn check_transpose(op: &Op, x: &[Tensor], on: &[bool]) {
     let linear = |other: Linearity| -> bool {
         let sort = |(x, on): (&Tensor, &bool)| match (on, x.dtype().is_float()) {

@@ -48,8 +48,8 @@ fn mul_of_real(x: Var, z: Complex) -> Complex {
 /// Returns `z / w = z conj(v) / |v|² / s`, where `v = w / s` and `s = max(|Re w|, |Im w|)`, so that no square
 /// overflows.
 ///
-/// The quotient does not depend on `s`, so `s` is a constant for derivatives. The division by `s` is a separate step:
-/// the derivative of a quotient by `|v|² s` would contain the square of this divisor, which may overflow.
+/// The quotient does not depend on `s`, so `s` is a constant for derivatives. The division by `s` is a separate step,
+/// because the derivative of a quotient by `|v|² s` would contain the square of this divisor, which may overflow.
 fn div(z: Complex, w: Complex) -> Complex {
     let (u, s) = scaled(w);
     Complex { re: (z.re * u.re + z.im * u.im) / s, im: (z.im * u.re - z.re * u.im) / s }

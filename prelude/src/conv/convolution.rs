@@ -68,7 +68,7 @@ impl Conv {
     }
 
     /// Sets the order of the axes of input, kernel and output, with one letter per axis: N is the batch, C the
-    /// channels, O and I the output and input channels of a kernel. All other letters are spatial axes; their order in
+    /// channels, O and I the output and input channels of a kernel. All other letters are spatial axes. Their order in
     /// the input is the order of strides, padding and dilations. For instance `layout("NHWC", "OIHW", "NHWC")`.
     #[doc(alias = "dimension_numbers")]
     #[must_use]
@@ -295,7 +295,7 @@ fn of(name: &'static str, x: Var, w: Var, how: &Conv, at: Loc) -> Var {
 }
 
 /// Returns the convolution of `x` with kernels `w`, arrays of numbers of one dtype; [`Conv`] sets axes, strides,
-/// padding, dilations and groups. As usual in machine learning, kernels are not reversed: it is SciPy's `correlate2d`,
+/// padding, dilations and groups. As usual in machine learning, kernels are not reversed. It is SciPy's `correlate2d`,
 /// and with `w.flip([-2, -1])` its `convolve2d`.
 ///
 /// ```

@@ -10,9 +10,9 @@ impl Var {
     /// Returns the value, inside the closure given to [`record`](crate::record()). The value is a Rust value and a
     /// constant for derivatives.
     ///
-    /// A `Var` has no value inside a closure that is traced before there are numbers: the closure of `jit`, of a
-    /// transform inside a recording, of a loop or of a branch. This is a `no-value` error, which ends the closure and
-    /// is returned at its boundary.
+    /// A `Var` has no value inside a closure that is traced before there are numbers (the closure of `jit`, of a
+    /// transform inside a recording, of a loop or of a branch). There it is a `no-value` error, which ends the closure
+    /// and is returned at its boundary.
     ///
     /// ```
     /// use tapeloom::prelude::*;

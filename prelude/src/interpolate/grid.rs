@@ -144,7 +144,7 @@ fn interpolated(x: Var, coordinates: Vec<Var>, order: Order, border: Border) -> 
 }
 
 /// Extends an array by margins for the spline. Returns the array and the width of the margins. For a border whose
-/// continuation has no exact spline, the margins are those of SciPy; for any other border, the array is unchanged and
+/// continuation has no exact spline, the margins are those of SciPy. For any other border, the array is unchanged and
 /// the width is 0.
 fn extended(x: Var, border: Border) -> (Var, usize) {
     let rank = x.rank();

@@ -161,11 +161,11 @@ impl Explanation {
         self.report.peak
     }
 
-    /// Returns the work of a call, in units of one addition. An elementary function counts as the number of
-    /// additions that take the same time; a load, a store, and a product in a contraction count as 1 each; a
-    /// library routine counts the operations of its algorithm. Returns `None` if the trip count of a loop is known
-    /// only at run time, or if Rust functions are called. The work compares two sizes, or two implementations of a
-    /// function, without a clock.
+    /// Returns the work of a call, in units of one addition. An elementary function counts as the number of additions
+    /// that take the same time; a load, a store, and a product in a contraction count as 1 each. A library routine
+    /// counts the operations of its algorithm. Returns `None` if the trip count of a loop is known only at run time, or
+    /// if Rust functions are called. The work compares two sizes, or two implementations of a function, without a
+    /// clock.
     ///
     /// ```
     /// use tapeloom::prelude::*;

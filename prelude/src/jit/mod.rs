@@ -1,9 +1,8 @@
 //! The boundary between closures and data: [`jit`] and [`run`].
 //!
-//! A [`Jit`] holds a closure and the programs compiled from it: one per structure of the arguments (static fields
-//! included) and types of their leaves. If a call has arguments of a known kind, it runs a compiled program;
-//! otherwise it traces and compiles the closure first. `Jit` is `Send + Sync`, so it can be a `static` or be shared
-//! by threads:
+//! A [`Jit`] holds a closure and the programs compiled from it, one per structure of the arguments (static fields
+//! included) and types of their leaves. If a call has arguments of a known kind, it runs a compiled program; otherwise
+//! it traces and compiles the closure first. `Jit` is `Send + Sync`, so it can be a `static` or be shared by threads:
 //!
 //! ```
 //! use tapeloom::prelude::*;
@@ -258,9 +257,9 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
         self
     }
 
-    /// Returns the same closure with a check for values that are not finite, in forward and reverse pass. At the
-    /// first such value, a call ends with an error that has the operation and your line. The check runs in the
-    /// reference interpreter, which is slow: use it to find mistakes.
+    /// Returns the same closure with a check for values that are not finite, in forward and reverse pass. At the first
+    /// such value, a call ends with an error that has the operation and your line. The check runs in the reference
+    /// interpreter, which is slow, so use it to find mistakes.
     ///
     /// ```
     /// use tapeloom::{prelude::*, Kind};

@@ -63,10 +63,10 @@ fn symmetric_or_same(name: &'static str, a: Var, at: Loc) -> Var {
     }
 }
 
-/// Returns the packed LU factors of matrices `a` of shape `[.., m, n]`, floats, for [`lu_solve`](super::lu_solve).
-/// Rows are exchanged so that the pivot is the largest absolute value in its column. A singular matrix also has
-/// factors, with zeros on the diagonal of `U`; their derivatives are not finite. The derivative rule is that of de
-/// Hoog, Anderssen and Lukas (2011).
+/// Returns the packed LU factors of matrices `a` of shape `[.., m, n]`, floats, for [`lu_solve`](super::lu_solve). Rows
+/// are exchanged so that the pivot is the largest absolute value in its column. A singular matrix also has factors,
+/// with zeros on the diagonal of `U`. Their derivatives are not finite. The derivative rule is that of de Hoog,
+/// Anderssen and Lukas (2011).
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -130,7 +130,7 @@ fn on_diagonal(m: usize, n: usize, dtype: Dtype) -> Var {
 /// Returns `(Q, R)` with `A = Q R`: the columns of `Q` `[.., m, k]` are orthonormal, and `R` `[.., k, n]` is upper
 /// triangular with a nonnegative diagonal, for `a` of shape `[.., m, n]`, floats, where `k = min(m, n)`.
 ///
-/// With this sign, the factors are unique if `a` has full rank; otherwise they have no finite derivative. The
+/// With this sign, the factors are unique if `a` has full rank. Otherwise they have no finite derivative. The
 /// derivative rule is that of Walter and Lehmann (2010), and for matrices with more columns than rows that of Liao,
 /// Liu, Wang and Xiang (2019).
 ///

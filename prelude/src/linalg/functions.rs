@@ -102,8 +102,8 @@ const MOST_STEPS: i64 = 60;
 
 /// Returns the principal square roots of square matrices `[.., n, n]`, floats: the real `X` with `X X = A` whose
 /// eigenvalues have positive real parts. A matrix with a negative eigenvalue has no such root, and the root of a
-/// singular matrix has no derivative; in both cases the result is nan, and other members of a batch are not
-/// affected. (For a symmetric matrix that may be singular, use [`sqrtm_psd`](super::sqrtm_psd).)
+/// singular matrix has no derivative. In both cases the result is nan, and other members of a batch are not affected.
+/// (For a symmetric matrix that may be singular, use [`sqrtm_psd`](super::sqrtm_psd).)
 ///
 /// It is computed by the product form of the iteration of Denman and Beavers, scaled by determinants (N. Higham,
 /// *Functions of Matrices* (2008), 6.29):

@@ -1,8 +1,7 @@
 //! Linear algebra: decompositions of matrices and solutions of systems, for one matrix or many.
 //!
-//! Matrices are the last two axes of an array; all axes before them are a batch. So every function here works on
-//! one matrix and on a stack of matrices, under [`vmap`](crate::vmap) and in loops, and has derivatives of every
-//! order.
+//! Matrices are the last two axes of an array. All axes before them are a batch. So every function here works on one
+//! matrix and on a stack of matrices, under [`vmap`](crate::vmap) and in loops, and has derivatives of every order.
 //!
 //! ```
 //! use tapeloom::prelude::*;
@@ -111,7 +110,7 @@ pub(crate) fn magnitude(a: Var) -> Var {
 }
 
 /// A checked linear system: the matrices and the right-hand sides, broadcast to the same leading axes, and the type of
-/// the solution. Right-hand sides are matrices with `n` rows; a vector becomes a matrix of one column.
+/// the solution. Right-hand sides are matrices with `n` rows. A vector becomes a matrix of one column.
 struct System {
     matrix: Var,
     right: Var,

@@ -83,9 +83,9 @@ impl Attention {
 /// Returns attention: for each query, the mean of the values weighted by the softmax of the products of the query
 /// with the keys.
 ///
-/// Queries are [batch.., queries, heads, n], keys and values [batch.., keys, heads, n]; the result has the shape of
-/// the queries. Keys may have fewer heads; then each of their heads serves several consecutive heads of the
-/// queries. If a query attends to no key, its result is the mean of all values, as in JAX.
+/// Queries are [batch.., queries, heads, n], keys and values [batch.., keys, heads, n]. The result has the shape of the
+/// queries. Keys may have fewer heads; then each of their heads serves several consecutive heads of the queries. If a
+/// query attends to no key, its result is the mean of all values, as in JAX.
 ///
 /// Errors: `shape` if extents do not fit; `dtype` if the mask is not bool.
 ///

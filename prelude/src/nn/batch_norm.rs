@@ -30,7 +30,7 @@ impl Running<Var> {
 }
 
 /// Normalization of channels over batches: `(x - mean) / √(variance + ε)`. If you need a scale and an offset, make them
-/// parameters of your model: `scale * y + offset`.
+/// parameters of your model, as in `scale * y + offset`.
 ///
 /// The state is a value: [`train`](BatchNorm::train) returns the next state, and [`apply`](BatchNorm::apply) reads
 /// it.

@@ -6,7 +6,7 @@
 //! h' = h clamp(0.9 |e|^-α |e before|^β, 1/5, 10)                            α = 1/p - 3/4 β, β = 0.04
 //! ```
 //!
-//! Errors and step sizes are constants for derivatives: the derivative of a solution is that of the steps that were
+//! Errors and step sizes are constants for derivatives, so the derivative of a solution is that of the steps that were
 //! taken, with their sizes held fixed. The solution depends on the choice of steps only by an error within the
 //! tolerance, so the derivative through that choice is the derivative of this error alone. It is discontinuous where a
 //! step is rejected, does not belong to the gradient, and would lengthen the reverse pass.
@@ -31,7 +31,8 @@ const SHRINK: f64 = 0.2;
 const GROW: f64 = 10.0;
 /// The exponent β of the previous error in the formula for the next step size.
 const BETA: f64 = 0.04;
-/// The lower bound of the previous error in that formula, so that a tiny error does not determine the next step size.
+/// The lower bound of the previous error in the formula for the next step size, so that a tiny previous error does not
+/// determine it.
 pub(super) const LEAST_ERROR: f64 = 1e-4;
 
 /// The absolute and relative tolerances for the estimated error of an integration step.
@@ -39,8 +40,8 @@ pub(super) const LEAST_ERROR: f64 = 1e-4;
 pub(super) struct Tolerance {
     pub(super) relative: Var,
     pub(super) absolute: Var,
-    /// The number of leaves that are states; they come first. The other leaves are integrals: no slope depends on
-    /// them.
+    /// The number of leaves that are states. They come first. The other leaves are integrals, on which no slope
+    /// depends.
     pub(super) states: usize,
     /// Whether errors of integrals count.
     pub(super) integrals: bool,

@@ -63,8 +63,8 @@ impl Status {
         Status::UnorderedTimes,
     ];
 
-    /// Returns the status with the given number. Inside a trace the number is not known yet; compare numbers there:
-    /// `stats.status.eq(Status::Event as i64)`.
+    /// Returns the status with the given number. Inside a trace the number is not known yet; compare numbers there, as
+    /// in `stats.status.eq(Status::Event as i64)`.
     ///
     /// # Errors
     /// `arguments` if `number` is not the number of a status, or not a single i64.

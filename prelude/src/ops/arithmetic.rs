@@ -33,7 +33,7 @@ macro_rules! operators {
 }
 
 /// Implements `number op var`. Rust needs one impl per type on the left. There is exactly one float and one integer
-/// type, so that Rust can infer the type of a literal in `(1.0 - x).ln()`; with two float types, this would be
+/// type, so that Rust can infer the type of a literal in `(1.0 - x).ln()`. With two float types, this would be
 /// ambiguous.
 macro_rules! left {
     ($trait:ident $method:ident $op:ident: $($t:ty),*) => {$(
@@ -61,8 +61,8 @@ macro_rules! left_of_reference {
     )*};
 }
 
-/// A number that may be on the left of a `Var`. Only f64 and i64 have these operators. No type implements this trait;
-/// it exists for the compiler's message about all other types.
+/// A number that may be on the left of a `Var`. Only f64 and i64 have these operators. No type implements this trait.
+/// It exists for the compiler's message about all other types.
 ///
 /// ```compile_fail
 /// use tapeloom::prelude::*;

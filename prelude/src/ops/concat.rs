@@ -129,8 +129,8 @@ pub fn block_diag(parts: &[Var]) -> Var {
 }
 
 /// Returns the coordinates of the points of a grid: array i of the result has the values of vector i along its own
-/// axis, in the shape of the whole grid. The first two axes are exchanged, as in numpy: rows are y. [`meshgrid_ij`]
-/// has the axes in the order of the vectors.
+/// axis, in the shape of the whole grid. The first two axes are exchanged, as in numpy, so the first axis belongs to
+/// the second vector. [`meshgrid_ij`] has the axes in the order of the vectors.
 ///
 /// ```
 /// use tapeloom::prelude::*;

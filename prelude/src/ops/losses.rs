@@ -12,9 +12,9 @@ impl Var {
     /// Returns the cross entropy -Σ p ln softmax(x) of scores x over the last axis, which is removed.
     ///
     /// `labels` are either integers, each the index of the right class, in the shape without the last axis, or
-    /// probabilities p in the shape of x. A negative label counts from the end, as an index does, and a label out
-    /// of range is clamped to the nearest class: mask elements without a label by [`select`](Var::select). A
-    /// probability of 0 contributes 0, even with a score of -inf.
+    /// probabilities p in the shape of x. A negative label counts from the end, as an index does, and a label out of
+    /// range is clamped to the nearest class. Mask elements without a label by [`select`](Var::select). A probability
+    /// of 0 contributes 0, even with a score of -inf.
     ///
     /// Errors: `shape` if the labels fit neither way; `dtype` if they are truth values.
     ///

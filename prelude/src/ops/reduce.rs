@@ -1,7 +1,7 @@
 //! Reductions: sums, products, extremes, means, norms, over all axes or some.
 //!
-//! Each has three forms: `sum()` reduces all axes, `sum_axis(axes)` reduces some axes and removes them, and
-//! `sum_keepdims(axes)` leaves them with extent 1, so that the result broadcasts against the operand.
+//! Each reduction has three forms. For example, `sum()` reduces all axes, `sum_axis(axes)` reduces some axes and
+//! removes them, and `sum_keepdims(axes)` leaves them with extent 1, so that the result broadcasts against the operand.
 //!
 //! ```
 //! use tapeloom::prelude::*;

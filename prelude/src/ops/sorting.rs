@@ -143,7 +143,7 @@ impl Var {
     }
 
     /// Returns the `q`-quantile of all elements, with linear interpolation between two elements. If any element is nan,
-    /// the result is nan. `q` is between 0 and 1, a number or a vector; for a vector, the result has an additional
+    /// the result is nan. `q` is between 0 and 1, a number or a vector. For a vector, the result has an additional
     /// first axis.
     ///
     /// Errors: `shape` if there is no element, or if q is neither a number nor a vector; `dtype` unless both are

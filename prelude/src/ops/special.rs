@@ -384,10 +384,10 @@ fn outside(x: Var, y: Var) -> Var {
 
 /// Returns `ln |Γ(a)| + ln |Γ(b) / Γ(a + b)|` for the smaller operand a and the larger one b.
 ///
-/// The second term loses all digits for small a if it is a difference of two logarithms, and so do its derivatives
-/// in b, which are multiples of a. So it is computed from terms that are multiples of a: by Stirling's series for b
-/// ≥ 10, and otherwise after ten steps of the recurrence Γ(b) = Γ(b + 1) / b. Source: Didonato and Morris,
-/// *Algorithm 708: significant digit computation of the incomplete beta function ratios* (1992).
+/// The second term loses all digits for small a if it is a difference of two logarithms, and so do its derivatives in
+/// b, which are multiples of a. So it is computed from terms that are multiples of a, by Stirling's series for b ≥ 10,
+/// and otherwise after ten steps of the recurrence Γ(b) = Γ(b + 1) / b. Source: Didonato and Morris, *Algorithm 708:
+/// significant digit computation of the incomplete beta function ratios* (1992).
 fn log_beta(x: Var, y: Var) -> Var {
     let ordered = x.le(y);
     let (small, large) = (select(ordered, x, y), select(ordered, y, x));

@@ -1,5 +1,5 @@
 //! Building blocks of optimisers: operations on the gradients before an optimiser or on the steps after it; tuples,
-//! which apply their parts one after the other; one step from the gradients of several batches.
+//! which apply their parts one after the other. One step from the gradients of several batches.
 
 use super::adam::moving_average;
 use super::{Moments, Number, Optimizer, Schedule, advanced, count, floats, same};

@@ -1,7 +1,7 @@
 //! Views: parts of an array, and how they are read and written.
 //!
-//! A view is a box of the array (a range of indices along each axis), whose start is known at tracing or at run time;
-//! some of its axes may be removed. A view of a view is another box, because starts are added. Index arrays, which
+//! A view is a box of the array (a range of indices along each axis), whose start is known at tracing or at run time.
+//! Some of its axes may be removed. A view of a view is another box, because starts are added. Index arrays, which
 //! select no box, come last. So an access costs as much as the viewed part is large, independent of the number of
 //! nested views, and all views of an array refer to its current value.
 

@@ -63,8 +63,8 @@ fn mapped<L: Leaf, A: Tree<L>>(f: &mut dyn FnMut(L) -> L, tree: &A) -> A {
 
 /// Returns the tree of `f` applied to corresponding leaves of two trees.
 ///
-/// Errors: `shape` if the trees have different structures (lengths, options, keys, static fields); the message has
-/// the path of the difference.
+/// Errors: `shape` if the trees have different structures (lengths, options, keys, static fields). The message has the
+/// path of the difference.
 ///
 /// ```
 /// use tapeloom::prelude::*;

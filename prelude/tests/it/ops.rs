@@ -86,7 +86,8 @@ fn movement() {
         .unwrap();
 }
 
-/// `(n - 1) * (1 / (n - 1))` is below 1 for some n; the smallest of them is 50.
+/// The last of `n` numbers from a start to an end must be exactly the end, although rounding makes
+/// `(n - 1) * (1 / (n - 1))` less than 1 for some n, of which 50 is the smallest.
 #[test]
 fn ranges_end_where_they_are_told() {
     for n in [2, 3, 50, 99, 104] {

@@ -1,7 +1,7 @@
 //! Conformance to golden numbers computed by JAX: values, jvp, vjp and second derivatives of every operation,
 //! natively and by the interpreter.
 //!
-//! A case counts once: it passes if its value and each of its derivatives agree on both engines.
+//! A case counts once, and passes if its value and each of its derivatives agree on both engines.
 
 mod data;
 mod ops;
@@ -21,9 +21,9 @@ pub type Operation = Rc<dyn Fn(&[Var]) -> Vec<Var>>;
 /// The outcome of one golden case.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Outcome {
-    /// The value and all derivatives agree on both engines.
+    /// The value and all derivatives agree with the golden numbers on both engines.
     Passed,
-    /// The first difference, or an error.
+    /// The golden case failed, with the first difference from the golden numbers, or an error.
     Failed(String),
     /// The library has no function for the operation.
     Skipped,

@@ -1,7 +1,7 @@
 //! `gmm`: the log-posterior of a mixture of Gaussians with a Wishart prior, and its gradient.
 //!
-//! The inverse covariance of component k is `Q_kᵀ Q_k`, with `Q_k` lower triangular: its diagonal is
-//! `exp q_k`, its strictly lower part is `l_k`, column by column.
+//! The inverse covariance of component k is `Q_kᵀ Q_k`, with `Q_k` lower triangular. Its diagonal is `exp q_k`, its
+//! strictly lower part is `l_k`, column by column.
 
 use super::{Answer, Eval, Failure, matrix, measure, natural, numbers, rows};
 use serde_json::{Value, json};

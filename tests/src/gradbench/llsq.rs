@@ -7,8 +7,8 @@ use tapeloom::prelude::*;
 pub(super) const EVAL: Eval =
     Eval { module: "llsq", functions: &[("primal", primal), ("gradient", gradient)] };
 
-/// Returns the powers `t^0 .. t^(m-1)` of every element of `t`, one column per power. They are computed by doubling:
-/// powers `w` to `2w - 1` are the powers below `w` times `t^w`.
+/// Returns the powers `t^0 .. t^(m-1)` of every element of `t`, one column per power. They are computed by doubling,
+/// since the powers `w` to `2w - 1` are the powers below `w` times `t^w`.
 fn powers(t: Var, m: usize) -> Var {
     let n = t.len();
     let mut columns = ones([n, 1], t.dtype());

@@ -1,8 +1,8 @@
 //! `lstm`: a recurrent network whose weights are diagonal, the loss of its predictions, and the
 //! gradient of that loss.
 //!
-//! A layer has four gates; its parameters are two rows, weights and biases, of four parts each:
-//! forget, in, out, change. Its state is two rows: hidden, cell.
+//! A layer has four gates. Its parameters are two rows, weights and biases, of four parts each: forget, in, out,
+//! change. Its state is two rows: hidden, cell.
 
 use super::{Answer, Eval, Failure, matrix, measure};
 use serde_json::{Value, json};

@@ -1,8 +1,8 @@
 //! GradBench: its evals (evaluations) written with the public API, and its protocol.
 //!
-//! GradBench (a benchmark suite for automatic differentiation) talks to a tool in JSON, one message per line:
-//! `define` names a module, and `evaluate` requests one of its functions at an input. The answer has the output and
-//! the time of each run. Tracing and compiling is timed as `prepare`; each run of the compiled function is timed as
+//! GradBench (a benchmark suite for automatic differentiation) talks to a tool in JSON, one message per line. The
+//! message `define` names a module, and `evaluate` requests one of its functions at an input. The answer has the output
+//! and the time of each run. Tracing and compiling is timed as `prepare`; each run of the compiled function is timed as
 //! `evaluate`.
 //!
 //! Each eval is one file: the objective as a user would write it, with derivatives by the library alone.

@@ -1,6 +1,6 @@
 //! `particle`: the control that makes a particle pass the origin, by gradient descent.
 //!
-//! The particle falls through the potential of two charges; its acceleration is the negative gradient of that
+//! The particle falls through the potential of two charges. Its acceleration is the negative gradient of that
 //! potential. Euler's method runs until the particle crosses the axis, for an unknown number of steps.
 //!
 //! The name of a function gives the mode of the descent, then the mode of the accelerations: `rf` differentiates the

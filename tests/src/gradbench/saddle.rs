@@ -1,7 +1,7 @@
 //! `saddle`: `min_x max_y |x|² - |y|²` by gradient descent within gradient descent.
 //!
-//! The name of a function gives the mode of the minimum, then the mode of the maximum: `rf` finds the minimum with
-//! gradients in reverse mode, through a search for the maximum with gradients in forward mode.
+//! The name of a function gives the mode of the minimum, then the mode of the maximum. For example, `rf` finds the
+//! minimum with gradients in reverse mode, through a search for the maximum with gradients in forward mode.
 
 use super::descent::{Mode, argmin};
 use super::{Answer, Eval, Failure, measure, numbers};

@@ -96,8 +96,8 @@ impl Recipe {
     /// in wild programs.
     fn argument(&self, rng: &mut Rng, ty: &ArrayType) -> Tensor {
         let mut t = rng.tensor(ty);
-        // Draw one of three kinds of elements: many equal ones; ones of one sign, which show folds that wrongly start
-        // at zero; elements as drawn.
+        // Draw whether the tensor's elements stay as they are, become equal to many others, or get one sign. Elements
+        // of one sign show folds that wrongly start at zero.
         let sort = rng.index(6);
         for i in 0..t.elements() {
             let x = match sort {

@@ -53,7 +53,7 @@ pub struct Record {
     pub value: f64,
     /// The number in the paper, if it states one.
     pub paper: Option<f64>,
-    /// The number in the authors' tables, if they have one.
+    /// The number in the tables that the paper's authors published with their code, if it is there.
     pub raw: Option<f64>,
 }
 

@@ -1,7 +1,7 @@
 //! Properties ("laws") that hold for every primitive at each of its samples, and for random programs; also comparisons
 //! with tables recorded from other libraries, and text tests of each step.
 //!
-//! A new primitive is tested by its samples; no law refers to a primitive by name. A law reports all primitives that
+//! A new primitive is tested by its samples. No law refers to a primitive by name. A law reports all primitives that
 //! break it, with the program, in one failure.
 
 mod batching;

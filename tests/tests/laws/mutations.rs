@@ -1,7 +1,7 @@
 //! Broken programs: no text makes the parser, the verifier or a primitive's type inference panic.
 //!
-//! The text of every sample is damaged at random positions: a token is replaced, left out or doubled. The parser must
-//! return a list of mistakes, or a program that prints as the text. Seeds are fixed.
+//! The text of every sample is damaged at random positions, where a token is replaced, left out or doubled. The parser
+//! must return a list of mistakes, or a program that prints as the text. Seeds are fixed.
 
 use std::collections::BTreeSet;
 use std::panic::catch_unwind;

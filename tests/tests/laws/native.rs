@@ -1,8 +1,8 @@
 //! Engines: loop programs agree with the interpreter, and machine code agrees with loop programs.
 //!
-//! Results agree bit for bit, signs of zeros included, except for sums and products of many terms: lowering may
-//! choose another order for them, so they agree with the interpreter up to rounding. The loop program fixes the
-//! order, so machine code still agrees with it in every bit, unless a library computes the contraction.
+//! Results agree bit for bit, signs of zeros included, except for sums and products of many terms. Lowering may choose
+//! another order for these, so they agree with the interpreter up to rounding. The loop program fixes the order, so
+//! machine code still agrees with it in every bit, unless a library computes the contraction.
 
 use crate::derivatives::derived;
 use crate::for_all;

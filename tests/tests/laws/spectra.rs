@@ -137,7 +137,7 @@ enum Needs {
     Least,
     /// The derivatives read no vectors, but the inverse of the matrix.
     Inverse,
-    /// The derivatives read no vectors, so they are right for every spectrum.
+    /// The derivatives read no eigenvectors or singular vectors, so they are right for every spectrum.
     Nothing,
 }
 

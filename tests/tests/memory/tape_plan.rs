@@ -144,7 +144,7 @@ fn the_tape_of_loops_in_branches_is_all_that_grows_with_iterations() {
 
 /// Checks, for policies and for first and second derivatives, that the reported workspace is allocated, and that only
 /// the reported tape grows with the trip count. Exceptions: in the derivative of a gradient, cotangents as large as the
-/// tape also grow; a branch whose reverse pass recomputes a loop copies the saved states.
+/// tape also grow. A branch whose reverse pass recomputes a loop copies the saved states.
 fn the_tape_is_all_that_grows_with_iterations(name: &str, f: fn(usize) -> Box<dyn Fn(Var) -> Var>) {
     let x: Tensor = (0..100).map(|i| 0.01 * f64::from(i)).collect();
     let once = jit(grad(f(1))).explain(&x).unwrap().workspace_bytes();

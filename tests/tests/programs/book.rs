@@ -1,6 +1,6 @@
 //! The book: the programs on its pages give the output shown there.
 //!
-//! Fenced blocks are tested according to the text behind the fence:
+//! Fenced blocks of code are tested according to the words behind the opening fence.
 //!
 //! | fence | tested here |
 //! |---|---|

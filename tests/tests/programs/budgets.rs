@@ -1104,7 +1104,7 @@ fn residuals_are_fused_into_their_readers() {
 }
 
 /// A table whose rows are computed from earlier rows becomes a loop that carries rows. The gradient must have the same
-/// bits for every budget. So the cotangent of a row must be summed in a fixed order: first over reads after the loop,
+/// bits for every budget. So the cotangent of a row must be summed in a fixed order, first over reads after the loop,
 /// then over the iterations that read the row, with one partial sum per read.
 #[test]
 fn tables_of_rows_change_no_bit() {

@@ -140,7 +140,7 @@ fn callers_share_a_kernel_whatever_results_they_read() {
 }
 
 /// Operands of calls: rows of a matrix must be read in place, columns are copied, and a column used twice is copied
-/// once. The program overwrites one result of a call and returns others; values are compared with a computation by
+/// once. The program overwrites one result of a call and returns others. Values are compared with a computation by
 /// hand.
 #[test]
 fn operands_and_results_of_calls() {

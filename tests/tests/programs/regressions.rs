@@ -131,7 +131,7 @@ fn certified_regressions() {
     assert_eq!(names.len(), 27);
     for name in &names {
         let (given, model) = (Regression::read(name), model(name));
-        // For this data set, the model predicts the logarithm of the data.
+        // The model of the data set Nelson predicts the logarithm of the measured values.
         let of_logarithm = name == "Nelson";
         let fit = jit(move |(b, x, y): (Vec<Var>, Vec<Var>, Var)| {
             let y = if of_logarithm { y.ln() } else { y };

@@ -1,7 +1,7 @@
 //! Tidy: rules about the source that no compiler checks.
 //!
-//! Each rule is a test: allowed dependencies between crates, passes and backends that name no primitive, files that
-//! begin with a description, rustfmt's formatting.
+//! Each rule is a test. There are rules about allowed dependencies between crates, passes and backends that name no
+//! primitive, files that begin with a description, rustfmt's formatting.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -100,7 +100,8 @@ type Asked = (Var, Var, Var, Var);
 /// A name, and a function of a vector.
 type Named = (&'static str, fn(Var) -> Var);
 
-/// Returns a function that computes the four derivatives of `f` that are compared.
+/// Returns a function that computes four derivatives of `f`: the gradient, also for a batch and along a direction, and
+/// the gradient of the gradient.
 fn asked(f: impl Fn(Var) -> Var + Clone) -> impl Fn(Var) -> Asked {
     move |x| {
         let gradient = grad(f.clone());

@@ -21,8 +21,8 @@ fn values_gradients_and_effects_are_those_of_every_policy() {
 }
 
 /// Regression: a call under `checkpoint_carries` is inlined into its caller under every policy. Gradients must have the
-/// same bits: if the call reads an element of an array, the element's cotangent must be added after the cotangents of
-/// the whole array.
+/// same bits. So if the call reads an element of an array, the element's cotangent must be added after the cotangents
+/// of the whole array.
 #[test]
 fn checkpoint_carries_changes_no_bit() {
     let until = Step::Iterations(Iterations::Until, 1, vec![Step::Code(13), Step::Code(11)]);

@@ -307,8 +307,8 @@ fn recorded_they_are_those_of_the_loop() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Trip counts from 0 up that are known only at run time, in a single call and per batch member: values and gradients
-/// must equal those of the plain loop.
+/// A loop that saves only some of its carries must have the values and gradients of the plain loop, for every trip
+/// count known only at run time, in a single call and per batch member.
 #[test]
 fn any_number_of_iterations_at_run_time() {
     fn plain((x, n): (Var, Var)) -> Var {

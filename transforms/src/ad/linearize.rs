@@ -1,6 +1,6 @@
 //! Linearization: splits the forward derivative of a function into a forward function, which returns the results and
-//! the residuals, and a linear function from residuals and tangents `dx` to `dy`. As a type, `linearize : (x -> y) ->
-//! (x -> (y, residuals)), ((residuals; dx) -> dy)`. dx) -> dy)`.
+//! the residuals, and a linear function from residuals and tangents `dx` to `dy`. As a type,
+//! `linearize : (x -> y) -> (x -> (y, residuals)), ((residuals; dx) -> dy)`.
 //!
 //! A jvp, split in two. Every equation that the rules emit is either independent of the tangents, and goes to the
 //! forward function, or linear in them, and goes to the linear function. The values of the forward function that the

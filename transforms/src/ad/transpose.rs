@@ -1,6 +1,5 @@
 //! Transposition of a linear function. The transpose maps the ordinary parameters `k` and the cotangent of `dy` to the
-//! cotangent of `dx`. As a type, `transpose : (k; dx -o dy) -> (k; ct of dy -o ct of dx)`. ct of dy -o ct of dx)`,
-//! where `k` are the ordinary parameters. dx -o dy) -> (k; ct of dy -o ct of dx)`.
+//! cotangent of `dx`. As a type, `transpose : (k; dx -o dy) -> (k; ct of dy -o ct of dx)`, where `ct` means cotangent.
 //!
 //! A linear program is a graph of linear maps; its transpose is the same graph with every edge reversed. The
 //! linear equations are visited in reverse, each through its primitive's transpose rule, and the cotangents of

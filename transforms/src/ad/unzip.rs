@@ -1,6 +1,6 @@
 //! Unzipping: splits a function into two by which of its parameters are known.
 //!
-//! The equations that depend on the known parameters alone form one function; the rest forms another, which reads some
+//! The equations that depend on the known parameters alone form one function. The rest forms another, which reads some
 //! values of the first. Those are its *residuals*: parameters or results of the first function, which need no saving,
 //! or values saved for the second function. Values that depend on no parameter at all (broadcast constants, iota) are
 //! computed in both functions rather than saved.

@@ -1,9 +1,9 @@
 //! Byte budgets: finds the cheapest plan of a function whose tape has at most a given number of bytes.
 //!
-//! The tape is everything that is alive between the forward and the reverse pass: residuals, carries of loops,
-//! residuals of inner loops during the reverse pass of an outer iteration, and, if a stack of all iterations is
-//! packed at once, its unpacked form. Arguments and results do not count, nor does the working memory of one
-//! iteration of an innermost loop.
+//! The tape is everything that is alive between the forward and the reverse pass, namely residuals, carries of loops,
+//! residuals of inner loops during the reverse pass of an outer iteration, and, if a stack of all iterations is packed
+//! at once, its unpacked form. Arguments and results do not count, nor does the working memory of one iteration of an
+//! innermost loop.
 //!
 //! Plans are tried in this order, the cheapest first:
 //!
@@ -190,9 +190,9 @@ impl SearchPoint {
         if self.level == 0 && n >= 2 * self.block { (n / self.block, self.block) } else { (n, 1) }
     }
 
-    /// Returns the number of saved carries of a loop with `iterations` blocks. Memory for them is allocated before
-    /// the first iteration. So a loop with a dynamic trip count gets no more carries than suffice for `self.least`
-    /// reruns per iteration: otherwise even a short loop would use up a generous budget.
+    /// Returns the number of saved carries of a loop with `iterations` blocks. Memory for them is allocated before the
+    /// first iteration. So a loop with a dynamic trip count gets no more carries than suffice for `self.least` reruns
+    /// per iteration. Otherwise even a short loop would use up a generous budget.
     fn carries(self, iterations: usize, trip: &TripCount) -> usize {
         let least = match trip {
             TripCount::Static(_) => 1,
@@ -371,7 +371,8 @@ impl Search<'_> {
     /// barriers would only force values into memory.
     fn everything_fits(&self, of: &LinearizeOf) -> bool {
         let f = self.module.function(of.fwd);
-        // The values inside a called function do not appear among the outputs of the forward function.
+        // The sum below counts the outputs of the equations of the forward function, but no values inside called
+        // functions. So it is complete only without calls.
         let whole = f.equations.iter().all(|e| e.op.opened(Role::is_call).is_none());
         let bytes = |ty: &Type| ty.as_array().map_or(u64::MAX, |ty| ty.bytes() as u64);
         let made = f.equations.iter().flat_map(|e| &e.outputs).map(|o| bytes(&f.types[*o]));

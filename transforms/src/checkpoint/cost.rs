@@ -1,6 +1,6 @@
 //! The cost model: the prices of saving a value and of recomputing it.
 //!
-//! All prices have one unit, so that they can be added: a sixteenth of an addition. A saved byte is written
+//! All prices have one unit, so that they can be added. The unit is a sixteenth of an addition. A saved byte is written
 //! once and read once, and its cache line is read before it is written, so the byte moves three times.
 //!
 //! | | price |

@@ -1,7 +1,7 @@
 //! Packs residuals in fewer bits.
 //!
 //! A plan chooses the values that the linear function reads. A value saved for the linear function alone may take fewer
-//! bytes than its dtype: the forward function then packs it right after its definition, and the linear function unpacks
+//! bytes than its dtype. The forward function then packs it right after its definition, and the linear function unpacks
 //! it ([`Packing`]). Packing and unpacking are ordinary equations, so the result is again a linearization of the
 //! function:
 //!

@@ -1,9 +1,9 @@
 //! Loops in blocks of iterations whose bits share words.
 //!
-//! An iteration that saves one truth value would leave 31 bits of a word empty, so the stack of all iterations
-//! is packed, and until then every truth value takes a byte. Within a budget, such a loop becomes a loop over
-//! blocks of iterations: the rows of a block fill words together, whatever the size of a row, and only one
-//! block at a time is unpacked.
+//! An iteration that saves one truth value would leave 31 bits of a word empty, so the stack of all iterations is
+//! packed, and until then every truth value takes a byte. Within a budget, such a loop becomes a loop over blocks of
+//! iterations. The rows of a block fill words together, whatever the size of a row, and only one block at a time is
+//! unpacked.
 //!
 //! ```text
 //! loop{trip=2000, ..} saves bool[2000,7]      loop{trip=62, ..}, of loop{trip=32, ..}, saves u32[62,7]

@@ -6,7 +6,7 @@
 //!
 //! func @f(%0: i64[], %1: f64[7]) -> (f64[7]) {      reads %1[%0], and sets %1[%0] to 0
 //! ```
-//! becomes a loop that takes `%0` as a constant; its result is an array of zeros.
+//! becomes a loop that takes `%0` as a constant. Its result is an array of zeros.
 //!
 //! The reverse of a loop that fills an array has this form: it reads the cotangent of each element and sets it
 //! to zero. Each element belongs to one iteration, so all iterations read the values from before the loop.

@@ -36,8 +36,9 @@ type Outputs = OrderedSet<usize>;
 /// Memo of rewritten functions, by the old function and the results that are flushed (subnormal numbers replaced by 0).
 type Memo = OrderedMap<(FuncId, Vec<usize>), FuncId>;
 
-/// Returns the function `id` with these results flushed where they are computed, and with the carries of all loops
-/// flushed. The parameters of the new function are ordinary ones, because flushing is not linear.
+/// Returns the function `id` with its results of the given indices flushed (subnormal numbers replaced by 0) where they
+/// are computed, and with the carries of all loops flushed. The parameters of the new function are ordinary ones,
+/// because flushing is not linear.
 fn visit(
     module: &mut Module,
     id: FuncId,

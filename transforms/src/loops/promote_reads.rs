@@ -10,7 +10,7 @@
 //! %6 = cond{branches=[@no,@yes]} %3, %5
 //! ```
 //!
-//! The element is read whichever branch runs; an out-of-range index behaves as in the branch. So an array that the
+//! The element is read whichever branch runs. An out-of-range index behaves as in the branch. So an array that the
 //! iterations of an enclosing loop change is not an operand of the branches, and its cotangent is not a result of their
 //! derivatives.
 

@@ -1,9 +1,9 @@
 //! Peephole: exact local rules, constant folding and hash-consing in one walk of linear time.
 //!
-//! Derivative rules emit equations as in mathematics: a product with a partial derivative that is 1, a sum with
-//! a zero cotangent, a negation of a negation. This pass removes them before more expensive passes run; very
-//! long programs get no other simplification. One walk rebuilds the function through a *smart constructor*: an
-//! equation about to be made is
+//! Derivative rules emit equations as in mathematics, for example a product with a partial derivative that is 1, a sum
+//! with a zero cotangent, or a negation of a negation. This pass removes them before more expensive passes run; very
+//! long programs get no other simplification. One walk rebuilds the function through a *smart constructor*: an equation
+//! about to be made is
 //!
 //! 1. put in canonical form (operands of commutative primitives sorted, literals last; operands that
 //!    are arrays of one repeated constant replaced by the literal where another operand keeps the

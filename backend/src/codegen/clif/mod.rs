@@ -1,10 +1,10 @@
 //! Code generation by Cranelift from the loop IR.
 //!
 //! Each kernel becomes a function of its call [`record`](crate::runtime::abi), callees before their callers. A long
-//! kernel is cut into several functions ([`partition`]), which an entry calls in order; values that are live too
-//! long within a function are stored in memory ([`spill`]). Within a part, [`translate`] translates statements,
-//! with [`loops`], [`access`], [`variables`], [`dynamic_tape`] and [`calls`]. [`scalar`] emits codes on single
-//! elements, and [`vector_value`] holds the values of loops with lanes.
+//! kernel is cut into several functions ([`partition`]), which an entry calls in order. Values that are live too long
+//! within a function are stored in memory ([`spill`]). Within a part, [`translate`] translates statements, with
+//! [`loops`], [`access`], [`variables`], [`dynamic_tape`] and [`calls`]. [`scalar`] emits codes on single elements, and
+//! [`vector_value`] holds the values of loops with lanes.
 //!
 //! A load whose guard is false loads zeros from the context instead of its element. That takes a conditional move
 //! and no branch.

@@ -1,7 +1,7 @@
 //! Tests that generated code contains no address of the process: programs are translated into a module that only stores
 //! bytes.
 //!
-//! The library does not write object files yet; this test checks the prerequisites. Like an object file, the module
+//! The library does not write object files yet. This test checks the prerequisites. Like an object file, the module
 //! holds the bytes of each function and the names to which the functions refer. A linker could resolve every name, and
 //! the bytes contain no address of a function of this process.
 

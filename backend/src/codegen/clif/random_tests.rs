@@ -718,9 +718,9 @@ fn random_recursive_kernels() {
     let thirds = [numbers(Dtype::F64, 3.0), integers[1].clone()];
     let mut met = [0; 11];
     // Counts, over all random programs, the programs that each pass of the pipeline changed: every pass must change
-    // some. (A pass that needs a specific pattern needs an idiom in the generator.) Three passes are excluded: results
-    // here are too small for zero-fill elimination, all accesses here are proved before clamping, and unroll-and-jam
-    // has its own sweep.
+    // some. (A pass that needs a specific pattern needs an idiom in the generator.) Three passes are excluded, because
+    // results here are too small for zero-fill elimination, all accesses here are proved before clamping, and
+    // unroll-and-jam has a test of its own.
     const ELSEWHERE: [&str; 3] = ["elide_zero_fill", "clamp_bounds", "unroll_and_jam"];
     let names = NATIVE.steps.iter().chain(AS_WRITTEN.steps).map(|step| step.pass.name);
     let names: BTreeSet<&str> = names.filter(|name| !ELSEWHERE.contains(name)).collect();

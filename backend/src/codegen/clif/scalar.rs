@@ -1,7 +1,7 @@
 //! Scalar code in Cranelift: each [`Code`] on one element, with exactly the meaning of `Code::eval`.
 //!
 //! If the machine's instruction differs from the IR's definition (division traps, shift amounts wrap), emitted `select`
-//! instructions correct the result; nothing branches or traps. For example, `div x, y` on i64 becomes
+//! instructions correct the result. The emitted code never branches or traps. For example, `div x, y` on i64 becomes
 //!
 //! ```text
 //! zero = icmp eq y, 0          minus = icmp eq y, -1

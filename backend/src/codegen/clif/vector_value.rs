@@ -1,10 +1,10 @@
 //! Values in a loop with lanes (a vectorized loop).
 //!
-//! In such a loop, a scalar of the program stands for one value per lane. [`Lanes`] is its representation: one
-//! value if all lanes agree, 128-bit registers for floats, masks for comparisons of floats, and otherwise one
-//! scalar per lane. Every operation accepts every representation. An operation without a vector instruction is
-//! emitted lane by lane by [`scalar::emit`]. So the meaning of a code is defined in one place, and vectors only
-//! compute it faster.
+//! In such a loop, a scalar of the program stands for one value per lane. [`Lanes`] is its representation, one of
+//! several: one value if all lanes agree, 128-bit registers for floats, masks for comparisons of floats, and otherwise
+//! one scalar per lane. Every operation accepts every representation. An operation without a vector instruction is
+//! emitted lane by lane by [`scalar::emit`]. So the meaning of a code is defined in one place, and vectors only compute
+//! it faster.
 
 use super::symbols::Functions;
 use super::{float, scalar};
@@ -105,8 +105,8 @@ impl LaneBuilder<'_, '_, '_> {
         Ok(Lanes::Each(y))
     }
 
-    /// Emits calls of the 8-lane version of a library function. Four lanes are passed twice, which is still faster
-    /// than four scalar calls. Arguments are passed in registers and results in memory: reading parts of a larger
+    /// Emits calls of the 8-lane version of a library function. Four lanes are passed twice, which is still faster than
+    /// four scalar calls. Arguments are passed in registers and results in memory, because reading parts of a larger
     /// store does not stall, but reading several smaller stores at once would.
     fn in_eights(&mut self, library: Library, dtype: Dtype, x: &Lanes) -> Result<Lanes, Problem> {
         let f = self.functions.library_of_eight(self.b.func, library, dtype)?;

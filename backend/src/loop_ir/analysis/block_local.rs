@@ -1,8 +1,8 @@
 //! Block-local buffers: whether one execution of a block reads only those elements of a buffer that it has written
 //! itself.
 //!
-//! Such a buffer holds no value when the block begins. If no statement outside of the block names the buffer either, its
-//! memory is free before and after the block, and in each iteration if the block is the body of a loop:
+//! Such a buffer holds no value when the block begins. If no statement outside of the block names the buffer either,
+//! its memory is free before and after the block, and in each iteration if the block is the body of a loop:
 //!
 //! ```text
 //! serial i0 in 100 {
@@ -13,11 +13,11 @@
 //! }
 //! ```
 //!
-//! A read is *covered* if earlier writes of the same execution certainly reach all its elements. The loops around both the
-//! write and the read are at the same iteration, so their indices are constants here; the other loops around a write have
-//! ended. So a write reaches a [lattice](super::definite_write) of elements, and a read is covered if an earlier write
-//! has the same lattice, or if earlier writes together fill the buffer. Writes in a branch cover only reads in that
-//! branch, unless both branches fill the buffer.
+//! A read is *covered* if earlier writes of the same execution certainly reach all its elements. The loops around both
+//! the write and the read are at the same iteration, so their indices are constants here; the other loops around a
+//! write have ended. So a write reaches a [lattice](super::definite_write) of elements, and a read is covered if an
+//! earlier write has the same lattice, or if earlier writes together fill the buffer. Writes in a branch cover only
+//! reads in that branch, unless both branches fill the buffer.
 
 use super::definite_write::{Lattice, fills};
 use crate::loop_ir::{
@@ -30,8 +30,8 @@ use tapeloom_ir::fault::{Fault, planted};
 /// The largest number of writes of a buffer that the analysis compares with each read.
 const MOST_WRITES: usize = 64;
 
-/// Returns, for each of the buffers, whether each execution of a block reads only those elements of the buffer that it has
-/// written itself. `callees` says for each callee and result whether the callee
+/// Returns, for each of the buffers, whether each execution of a block reads only those elements of the buffer that it
+/// has written itself. `callees` says for each callee and result whether the callee
 /// [fills](super::definite_write::filled) this result.
 pub(crate) fn block_local(
     kernel: &Kernel,
@@ -86,8 +86,8 @@ impl Write {
 struct Search<'a> {
     kernel: &'a Kernel,
     callees: &'a PrimaryMap<KernelId, Vec<bool>>,
-    /// Per examined buffer: the writes so far; `None` for other buffers, and after a read that is not covered. Writes of
-    /// earlier iterations of a loop that has not ended are not needed: the same statements write again.
+    /// Per examined buffer: the writes so far; `None` for other buffers, and after a read that is not covered. Writes
+    /// of earlier iterations of a loop that has not ended are not needed: the same statements write again.
     writes: SecondaryMap<BufferId, Option<Vec<Write>>>,
     examined: Vec<BufferId>,
     /// The buffer of each write so far, in order.
@@ -107,7 +107,8 @@ impl Search<'_> {
             Effect::Call(call) => {
                 call.operands.iter().for_each(|view| self.read(&view.access(false)));
                 for (n, view) in call.outputs.iter().enumerate() {
-                    // A callee that may not fill its result may leave or read earlier elements.
+                    // If it is not proved that the callee fills the output, the callee may leave or read elements that
+                    // were written before the call. So the output counts as read.
                     match self.callees.get(call.callee).and_then(|filled| filled.get(n)) {
                         Some(true) => self.write(&view.access(true)),
                         Some(false) | None => self.read(&view.access(true)),
@@ -206,7 +207,7 @@ impl Search<'_> {
         search.is_filled(buffer, None)
     }
 
-    /// Adds a write of each whole buffer that all these branches fill. The branches are those of the last statement, which
+    /// Adds a write of each whole buffer that all `branches` fill. The branches are those of the last statement, which
     /// wrote the buffers in `written` from position `from` on.
     fn join(&mut self, branches: &[Around], from: usize) {
         let mut written = self.written[from..].to_vec();
@@ -374,7 +375,7 @@ mod tests {
             ),
             true,
         );
-        // The same element in the same iteration, and in the next one.
+        // An iteration reads the element that it has written, and then the element that the next iteration writes.
         check("for i1 in 8 { store b2[i1], 1.0 %0: f64 = load b2[i1] store b1[i1], %0 }", true);
         check(
             "for i1 in 7 { store b2[i1], 1.0 %0: f64 = load b2[i1 + 1] store b1[i1], %0 }",

@@ -32,9 +32,9 @@ use tapeloom_ir::{Code, Dtype, Literal, OrderedMap};
 
 /// The maximal number of conditions that the search for the range of one access subtracts.
 const STEPS: usize = 4_000;
-/// Limits of following definitions. The search follows at most `DEPTH` nested definitions. It visits a definition
-/// again under every branch of a `select`; after `LOOKS` visits it follows only `SPENT` nested definitions at a time,
-/// which still finds a clamp at the end of a chain, the most important case.
+/// Limits of following definitions. The search follows at most `DEPTH` nested definitions. It visits a definition again
+/// under every branch of a `select`. After `LOOKS` visits it follows only `SPENT` nested definitions at a time, which
+/// still finds a clamp at the end of a chain, the most important case.
 const DEPTH: usize = 48;
 const LOOKS: usize = 4_000;
 const SPENT: usize = 4;

@@ -188,8 +188,8 @@ pub(super) fn memory(place: Place) -> (Place, i128) {
 }
 
 /// Returns pairs of overlapping spans in one memory: first a span that no other span may overlap (`alone`), then a span
-/// that overlaps it. One walk over the sorted spans compares each span with two earlier spans in the same memory: the
-/// earlier span that ends last, and the span that ends last among the earlier spans with `alone`.
+/// that overlaps it. One walk over the sorted spans compares each span with two earlier spans in the same memory. These
+/// are the earlier span that ends last, and the span that ends last among the earlier spans with `alone`.
 pub(super) fn overlapping<T>(spans: &mut [Span<T>]) -> Vec<(&Span<T>, &Span<T>)> {
     spans.sort_by_key(|s| (s.place, s.from));
     let mut meeting = Vec::new();

@@ -102,8 +102,8 @@ impl Verifier<'_> {
         found
     }
 
-    /// Checks a move of a cursor: the buffers at the cursor must lie within the record. The record of a handle is
-    /// known only at run time; generated code checks it then.
+    /// Checks a move of a cursor: the buffers at the cursor must lie within the record. The record of a handle is known
+    /// only at run time. Generated code checks it then.
     fn seek(&mut self, cursor: CursorId, to: &CursorTarget) {
         let does = match to {
             CursorTarget::Tape(_) => Cursor::Writes,

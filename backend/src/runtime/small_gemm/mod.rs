@@ -166,7 +166,7 @@ impl<T: Element> Product<T> {
     /// Computes the product: by columns in vectors, by terms in vectors, or element by element.
     ///
     /// # Safety
-    /// The matrices lie in buffers, which `out` shares with no other; the machine has the instructions of `V`.
+    /// The matrices lie in buffers, which `out` shares with no other. The machine has the instructions of `V`.
     #[inline(always)]
     unsafe fn run<V: Line<T = T>>(self) {
         let transposed = self.transposed();

@@ -43,9 +43,9 @@ impl<T: Real> Lockstep<T> for Lu<'_, T> {
     }
 }
 
-/// Factors `a` in place: eliminates the elements below the diagonal, column by column. The pivot of column `j` is
-/// its largest element on or below the diagonal, the first of several; its row is exchanged with row `j` before
-/// the elimination. A column of zeros is left unchanged.
+/// Factors `a` in place: eliminates the elements below the diagonal, column by column. The pivot of column `j` is its
+/// largest element on or below the diagonal, the first of several. Its row is exchanged with row `j` before the
+/// elimination. A column of zeros is left unchanged.
 #[inline(always)]
 fn eliminate<L: Lanes>(
     a: &mut Grid<'_, L>,

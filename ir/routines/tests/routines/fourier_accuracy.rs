@@ -234,7 +234,7 @@ fn reference(x: &[Pair], inverse: bool) -> Vec<Pair> {
 }
 
 /// Returns the lengths that are tested: all up to 64, then primes and powers of two up to 2^20. `cargo test` runs only
-/// the first of these lengths; the nightly run takes all.
+/// the first of these lengths. The nightly run takes all.
 fn lengths() -> impl Iterator<Item = usize> {
     let mixed = [67, 128, 127, 256, 251, 512, 509, 1024, 1021, 2048, 2039, 4096];
     let large = [4093, 8191, 8192, 16_381, 16_384, 32_749, 32_768, 65_521, 65_536, 131_071];

@@ -1,9 +1,9 @@
 //! `argmax{axis}`, `argmin{axis}`: the index of the extremum along an axis.
 //!
-//! The result is i64: the first index if several elements attain the extremum. NaN counts as more extreme than
-//! any number, as in JAX and numpy, so the result is the index of the first NaN if there is one. Indices are
-//! integers, so there is no derivative. To differentiate the selected element, gather it with the index: the
-//! gathered value has the right derivative.
+//! The result is an i64, the first index if several elements attain the extremum. NaN counts as more extreme than any
+//! number, as in JAX and numpy, so the result is the index of the first NaN if there is one. Indices are integers, so
+//! there is no derivative. To differentiate the selected element, gather it with the index: the gathered value has the
+//! right derivative.
 
 use crate::lang::builder::Builder;
 use crate::lang::function::Atom;
@@ -39,7 +39,7 @@ impl Word for Extremum {
     }
 }
 
-/// The index of the largest or smallest element along an axis. In text: `argmax{axis}`, `argmin{axis}`.
+/// The index of the largest or smallest element along an axis. Its text is `argmax{axis}`, `argmin{axis}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct ArgReduce {
     /// The axis along which the extremum is searched; the result does not have it.

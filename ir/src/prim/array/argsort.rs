@@ -23,7 +23,7 @@ use crate::prim::{
 use crate::tensor::Tensor;
 use std::cmp::Ordering;
 
-/// The indices that sort the elements along an axis. In text: `argsort{axis, descending, first}`.
+/// The indices that sort the elements along an axis. Its text is `argsort{axis, descending, first}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct ArgSort {
     /// The axis that is sorted.

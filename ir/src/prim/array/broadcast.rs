@@ -15,7 +15,7 @@ use crate::prim::{
 };
 use crate::tensor::Tensor;
 
-/// A broadcast: repeats an array along new axes and axes of extent 1. In text: `broadcast{shape, dims}`.
+/// A broadcast: repeats an array along new axes and axes of extent 1. Its text is `broadcast{shape, dims}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Broadcast {
     /// The extents of the result.

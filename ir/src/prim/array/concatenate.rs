@@ -1,7 +1,7 @@
 //! `concatenate{axis}`: joins arrays along an axis.
 //!
-//! There is at least one operand; all operands agree in dtype and in the extents of all other axes. In reverse
-//! mode, the cotangent of each operand is a slice of the result's cotangent.
+//! There is at least one operand. All operands agree in dtype and in the extents of all other axes. In reverse mode,
+//! the cotangent of each operand is a slice of the result's cotangent.
 
 use crate::lang::builder::Builder;
 use crate::lang::function::Atom;
@@ -14,7 +14,7 @@ use crate::prim::{
 };
 use crate::tensor::Tensor;
 
-/// A concatenation of arrays along an axis. In text: `concatenate{axis}`.
+/// A concatenation of arrays along an axis. Its text is `concatenate{axis}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Concatenate {
     /// The axis along which the operands are joined.

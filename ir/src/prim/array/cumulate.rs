@@ -63,7 +63,7 @@ impl Word for Cumulation {
     }
 }
 
-/// All partial sums, products or extrema along an axis. In text: `cumsum{axis, reverse}`, `cumprod`, `cummax`,
+/// All partial sums, products or extrema along an axis. Its text is `cumsum{axis, reverse}`, `cumprod`, `cummax`,
 /// `cummin`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Cumulate {

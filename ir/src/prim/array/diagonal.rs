@@ -11,7 +11,7 @@ use crate::prim::{
 };
 use crate::tensor::Tensor;
 
-/// The elements whose indices along two axes are equal. In text: `diagonal{axes}`.
+/// The elements whose indices along two axes are equal. Its text is `diagonal{axes}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Diagonal {
     /// The two axes, ascending: the first one becomes the diagonal, the second one is removed.

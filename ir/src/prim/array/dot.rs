@@ -25,8 +25,8 @@ use crate::prim::{
 };
 use crate::tensor::{Element, Tensor};
 
-/// A contraction: the product of two arrays, summed over shared axes.
-/// In text: `dot{lhs_batch, rhs_batch, lhs_contract, rhs_contract}`.
+/// A contraction: the product of two arrays, summed over shared axes. Its text is
+/// `dot{lhs_batch, rhs_batch, lhs_contract, rhs_contract}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Dot {
     /// The batch axes, as pairs (axis of the left operand, axis of the right operand). The two axes of a pair have the

@@ -192,9 +192,8 @@ fn of_scaled(site: &Site<'_>) -> Option<Term> {
     Some(Term::Apply(definition.op.clone(), vec![dot, Term::Literal(c)]))
 }
 
-/// Rewrites `dot(broadcast x, y)` to a dot of `x` itself: a repeated batch axis becomes a free axis of `y`; a
-/// repeated free axis is repeated after the product; along a repeated contracted axis (only if `sums`) `y` is
-/// summed first.
+/// Rewrites `dot(broadcast x, y)` to a dot of `x` itself: a repeated batch axis becomes a free axis of `y`; a repeated
+/// free axis is repeated after the product. Along a repeated contracted axis (only if `sums`) `y` is summed first.
 fn of_broadcast(site: &Site<'_>, sums: bool) -> Option<Term> {
     let (dot, left, right) = with_definition_left(site)?;
     let definition = site.operands[left].definition.as_ref()?;

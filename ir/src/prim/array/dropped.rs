@@ -23,7 +23,7 @@ use crate::prim::{
 };
 use crate::tensor::Tensor;
 
-/// The identity, for values of batch members whose results are dropped. In text: `dropped`.
+/// The identity, for values of batch members whose results are dropped. Its text is `dropped`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Dropped;
 

@@ -23,7 +23,7 @@ use crate::prim::{
 };
 use crate::tensor::Tensor;
 
-/// A box of an array that starts at computed indices. In text: `dynamic_slice{sizes}`.
+/// A box of an array that starts at computed indices. Its text is `dynamic_slice{sizes}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct DynamicSlice {
     /// The extents of the box, which are also the extents of the result.

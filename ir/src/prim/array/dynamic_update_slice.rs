@@ -1,9 +1,8 @@
 //! `dynamic_update_slice`: an array with one box replaced.
 //!
-//! The operands are the array, the update and one integer scalar per axis, clamped so that the update lies
-//! within the array: for `x = [a b c d]`, `dynamic_update_slice x, [p q], 1` is `[a p q d]`. If the array is
-//! not read again, a backend writes in place, so that filling an array piece by piece costs no more than
-//! writing the pieces.
+//! The operands are the array, the update and one integer scalar per axis, clamped so that the update lies within the
+//! array. For `x = [a b c d]`, `dynamic_update_slice x, [p q], 1` is `[a p q d]`. If the array is not read again, a
+//! backend writes in place, so that filling an array piece by piece costs no more than writing the pieces.
 //!
 //! The result is linear in the array and the update together. The derivative needs only the starts, so the
 //! array that is written to is never a residual.
@@ -23,7 +22,7 @@ use crate::prim::{
 };
 use crate::tensor::Tensor;
 
-/// An array in which one box, at computed starts, is replaced. In text: `dynamic_update_slice`.
+/// An array in which one box, at computed starts, is replaced. Its text is `dynamic_update_slice`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct DynamicUpdateSlice;
 

@@ -1,9 +1,9 @@
 //! `gather{batch, axes, bounds}`: reads windows of an array at computed positions.
 //!
-//! The operands are an array `[B.., D..]` and integer indices `[B.., I.., n]`; the first `batch` axes are
-//! shared. The last axis of the indices holds one index for each of the `n` `axes` of the array. These axes are
-//! removed; the remaining axes form the window at that position. The result is `[B.., I.., remaining D..]`.
-//! Example, rows 2 and 0 of a matrix:
+//! The operands are an array `[B.., D..]` and integer indices `[B.., I.., n]`. The first `batch` axes are shared. The
+//! last axis of the indices holds one index for each of the `n` `axes` of the array. These axes are removed; the
+//! remaining axes form the window at that position. The result is `[B.., I.., remaining D..]`. Example, rows 2 and 0 of
+//! a matrix:
 //!
 //! ```text
 //! func @rows(%0: f64[3,4], %1: i64[2,1]) -> (f64[2,4]) {
@@ -30,7 +30,7 @@ use crate::prim::{
 };
 use crate::tensor::Tensor;
 
-/// A gather: reads windows of an array at computed positions. In text: `gather{batch, axes, bounds}`.
+/// A gather: reads windows of an array at computed positions. Its text is `gather{batch, axes, bounds}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Gather {
     /// The number of leading axes that array and indices share.

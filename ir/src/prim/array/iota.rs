@@ -15,7 +15,7 @@ use crate::prim::{
 };
 use crate::tensor::Tensor;
 
-/// An array whose elements are their own index along an axis. In text: `iota{shape, axis, dtype}`.
+/// An array whose elements are their own index along an axis. Its text is `iota{shape, axis, dtype}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Iota {
     /// The extents of the result.

@@ -14,7 +14,7 @@ use crate::prim::rules::view::one_per_axis;
 use crate::prim::{AxisMap, Doc, Family, FilledView, Sample, Slice, Window};
 use crate::tensor::Tensor;
 
-/// An array with a scalar inserted around and between its elements. In text: `pad{low, high, interior}`.
+/// An array with a scalar inserted around and between its elements. Its text is `pad{low, high, interior}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Pad {
     /// Copies of the fill in front of the elements along each axis; a negative number removes elements.

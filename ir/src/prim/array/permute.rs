@@ -16,7 +16,7 @@ use crate::prim::{
 };
 use crate::tensor::Tensor;
 
-/// A permutation of the axes of an array. In text: `permute{permutation}`.
+/// A permutation of the axes of an array. Its text is `permute{permutation}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Permute {
     /// For each axis of the result, the axis of the operand from which it comes.

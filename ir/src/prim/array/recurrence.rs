@@ -1,8 +1,8 @@
 //! `recurrence{axis, reverse} a, x`: the first-order linear recurrence along an axis.
 //!
-//! `y[i] = a[i] y[i-1] + x[i]`, starting with `y[0] = x[0]` (the first element of `a` is never read); with
-//! `reverse`, from the last element to the first. Moving averages, filters and linear state-space models are
-//! recurrences, and so are the derivatives of cumulative products and extrema.
+//! `y[i] = a[i] y[i-1] + x[i]`, starting with `y[0] = x[0]` (the first element of `a` is never read). With `reverse`,
+//! from the last element to the first. Moving averages, filters and linear state-space models are recurrences, and so
+//! are the derivatives of cumulative products and extrema.
 //!
 //! If `a` is bool, the sum restarts where `a` is false: there `y[i] = x[i]`, whatever precedes it. A factor 0
 //! would instead turn a preceding infinity or NaN into NaN.
@@ -27,7 +27,7 @@ use crate::prim::{
 };
 use crate::tensor::Tensor;
 
-/// The linear recurrence `y[i] = a[i] y[i-1] + x[i]` along an axis. In text: `recurrence{axis, reverse}`.
+/// The linear recurrence `y[i] = a[i] y[i-1] + x[i]` along an axis. Its text is `recurrence{axis, reverse}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Recurrence {
     /// The axis along which elements depend on their predecessors.

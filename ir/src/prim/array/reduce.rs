@@ -80,7 +80,7 @@ impl Word for Reducer {
     }
 }
 
-/// A reduction: folds the elements along some axes into one. In text: `reduce_*{axes}`.
+/// A reduction: folds the elements along some axes into one. Its text is `reduce_*{axes}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Reduce {
     /// The operation that combines two elements.

@@ -1,7 +1,7 @@
 //! Rewrite rules of reductions: operations that can move before or after the fold, or replace it.
 //!
-//! Elements are folded in row-major order of the operand, so a rule is exact only if it preserves that order,
-//! or if the order does not matter: extrema, bitwise operations, and wrapping sums of integers.
+//! Elements are folded in row-major order of the operand, so a rule is exact only if it preserves that order, or if the
+//! order does not matter (for extrema, bitwise operations, and wrapping sums of integers).
 
 use super::dot::Side;
 use crate::lang::literal::Literal;

@@ -7,7 +7,7 @@ use crate::lang::types::{ArrayType, Shape, Type};
 use crate::prim::{Cotangents, Doc, Equality, Family, Movement, Op, Rewrite, Sample, View};
 use crate::tensor::Tensor;
 
-/// The same elements in row-major order under other extents. In text: `reshape{shape}`.
+/// The same elements in row-major order under other extents. Its text is `reshape{shape}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Reshape {
     /// The extents of the result; their product is the number of elements.

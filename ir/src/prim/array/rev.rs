@@ -10,7 +10,7 @@ use crate::prim::{
 };
 use crate::tensor::Tensor;
 
-/// A reversal of the elements along some axes. In text: `rev{axes}`.
+/// A reversal of the elements along some axes. Its text is `rev{axes}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Rev {
     /// The axes along which elements are reversed; ascending, without repetition.

@@ -83,8 +83,8 @@ impl Word for Combine {
     }
 }
 
-/// A scatter: combines updates with windows of an array at computed positions.
-/// In text: `scatter_*{batch, axes, bounds}`.
+/// A scatter: combines updates with windows of an array at computed positions. Its text is
+/// `scatter_*{batch, axes, bounds}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Scatter {
     /// The operation that combines an update with the array's element.

@@ -1,8 +1,8 @@
 //! `slice{start, limit, strides}`: a box of an array, every `strides`-th element of it.
 //!
-//! Along each axis the result has the indices `start, start + stride, ..` below `limit`: for `x = [a b c d e]`,
-//! `slice{start=[1], limit=[5], strides=[2]} x` is `[b d]`. Bounds are static and lie within the array;
-//! `dynamic_slice` has computed starts.
+//! Along each axis the result has the indices `start, start + stride, ..` below `limit`. For `x = [a b c d e]`,
+//! `slice{start=[1], limit=[5], strides=[2]} x` is `[b d]`. Bounds are static and lie within the array; `dynamic_slice`
+//! has computed starts.
 //!
 //! Reverse mode returns the cotangent to its positions in the operand. If the operand has no cotangent yet, the
 //! slice's cotangent is padded with zeros to full size. If it has one, the slice's cotangent is added in place,
@@ -21,7 +21,7 @@ use crate::prim::{
 };
 use crate::tensor::Tensor;
 
-/// A box of an array with static bounds, with a stride per axis. In text: `slice{start, limit, strides}`.
+/// A box of an array with static bounds, with a stride per axis. Its text is `slice{start, limit, strides}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Slice {
     /// The first selected index, per axis.

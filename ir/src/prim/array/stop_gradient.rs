@@ -14,7 +14,7 @@ use crate::prim::{
 };
 use crate::tensor::Tensor;
 
-/// The identity with a derivative of zero. In text: `stop_gradient`.
+/// The identity with a derivative of zero. Its text is `stop_gradient`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct StopGradient;
 

@@ -29,8 +29,8 @@ use crate::prim::{AxisMap, Broadcast, Doc, Family, Filled, FilledView, Op, Pad, 
 use crate::tensor::Tensor;
 use smallvec::smallvec;
 
-/// An array read through a window that moves along some axes.
-/// In text: `window{axes, taps, scales, steps, offsets, divisors, extents}`.
+/// An array read through a window that moves along some axes. Its text is
+/// `window{axes, taps, scales, steps, offsets, divisors, extents}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Window {
     /// Per axis along which the window moves: its movement.
@@ -156,8 +156,8 @@ impl Window {
     /// Σ_c x[o + k, c] w[k, c] = Σ_c x'[o, k, c] w[k, c],   x'[o, k, c] = x[o + k, c]
     /// ```
     ///
-    /// This makes the transpose of a convolution a convolution: the following operation sums over `k`, and the
-    /// product at every position and tap is never materialised.
+    /// So the transpose of a convolution is a convolution. The following operation sums over `k`, and the product at
+    /// every position and tap is never materialised.
     fn of_product(&self, b: &Builder<'_>, x: Atom) -> Option<Atom> {
         let product = Product::of(b, x)?;
         // `of_product` handles windows over the left factor; exchange the factors if the windows are over the

@@ -72,11 +72,11 @@ codes! {
     // Columns: name, operands, dtypes of the operands, dtype of the result, whether the operands commute, fold,
     // cost relative to an addition, continuity on floats, library function for floats.
 
-    /// `x + y`; integers wrap. On bool: or.
+    /// `x + y`; integers wrap. On bools it is the logical or.
     Add = "add", Equal(2), Any, Same, true, Rounded(Zero), 1, Continuous, None;
     /// `x - y`; integers wrap.
     Sub = "sub", Equal(2), Numbers, Same, false, No, 1, Continuous, None;
-    /// `x * y`; integers wrap. On bool: and.
+    /// `x * y`; integers wrap. On bools it is the logical and.
     Mul = "mul", Equal(2), Any, Same, true, Rounded(One), 1, Continuous, None;
     /// `x / y`; integers truncate towards zero, and division by zero gives -1 (all bits set), as in
     /// XLA; the least integer divided by -1 is itself.
@@ -95,9 +95,9 @@ codes! {
     Ceil = "ceil", Equal(1), Float, Same, false, No, 1, Jumps, None;
     /// The square root of `x`.
     Sqrt = "sqrt", Equal(1), Float, Same, false, No, 5, Continuous, None;
-    /// The larger of `x` and `y`, and nan if one of them is nan. `max(-0, 0)` is 0. On bool: or.
+    /// The larger of `x` and `y`, and nan if one of them is nan. `max(-0, 0)` is 0. On bools it is the logical or.
     Max = "max", Equal(2), Any, Same, true, Exact(Least), 1, Continuous, None;
-    /// The smaller of `x` and `y`, and nan if one of them is nan. `min(-0, 0)` is -0. On bool: and.
+    /// The smaller of `x` and `y`, and nan if one of them is nan. `min(-0, 0)` is -0. On bools it is the logical and.
     Min = "min", Equal(2), Any, Same, true, Exact(Greatest), 1, Continuous, None;
     /// `x == y`
     Eq = "eq", Equal(2), Any, Truth, true, No, 1, Jumps, None;

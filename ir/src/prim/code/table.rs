@@ -142,7 +142,7 @@ pub enum ResultDtype {
 /// the result on floats, and contains the neutral value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fold {
-    /// The code does not fold elements.
+    /// The code is no fold: it cannot combine many elements to one.
     No,
     /// The code folds elements; any order and grouping of them gives the same bits.
     Exact(Neutral),

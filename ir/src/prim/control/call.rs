@@ -1,7 +1,7 @@
 //! `call{function, outline, checkpoint}`: calls another function.
 //!
-//! Transforms inside a trace emit calls, so that the size of a program grows linearly with the nesting of derivatives;
-//! a pass inlines these calls. A call marked `outline` is not inlined: the user asked for one copy of the function. Its
+//! Transforms inside a trace emit calls, so that the size of a program grows linearly with the nesting of derivatives.
+//! A pass inlines these calls. A call marked `outline` is not inlined: the user asked for one copy of the function. Its
 //! derivatives are calls of the derived functions, marked likewise. Callers that read different results share one
 //! function, unless a function with fewer results saves real work. Callers with different sets of nonzero tangents do
 //! not share one, because a materialised zero tangent differs from an absent one: at a pole it gives `0 · inf`.
@@ -27,7 +27,7 @@ use crate::prim::{
 use crate::tensor::Tensor;
 use smallvec::smallvec;
 
-/// A call of another function. In text: `call{function, outline, checkpoint}`.
+/// A call of another function. Its text is `call{function, outline, checkpoint}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Call {
     /// The called function; the call's operands are its arguments.

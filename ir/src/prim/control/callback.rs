@@ -35,7 +35,7 @@ use crate::prim::{
 use crate::tensor::Tensor;
 use std::sync::LazyLock;
 
-/// A call of a Rust function. In text: `callback{host, results, lanes, shared}`.
+/// A call of a Rust function. Its text is `callback{host, results, lanes, shared}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Callback {
     /// The Rust function, the types of its results, and the batch over which it is called.

@@ -51,7 +51,7 @@ use crate::prim::{
 };
 use crate::tensor::Tensor;
 
-/// A call of a function that has its own derivative rules. In text: `custom_call{function, jvp, fwd, bwd}`.
+/// A call of a function that has its own derivative rules. Its text is `custom_call{function, jvp, fwd, bwd}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct CustomCall {
     /// The function that evaluation runs: `x.. -> y..`.

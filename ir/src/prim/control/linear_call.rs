@@ -29,8 +29,8 @@ use crate::prim::{
 };
 use crate::tensor::Tensor;
 
-/// A linear map given by a function and a function for its transpose.
-/// In text: `linear_call{apply, transpose, residuals}`.
+/// A linear map given by a function and a function for its transpose. Its text is
+/// `linear_call{apply, transpose, residuals}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct LinearCall {
     /// The function that computes the linear map: `(residuals.., x..) -> y..`.

@@ -41,8 +41,8 @@ use crate::prim::{
 };
 use crate::tensor::Tensor;
 
-/// A call of a function that is linear in each of its last operands, with a rule for one more derivative.
-/// In text: `multilinear_call{function, jvp, constants}`.
+/// A call of a function that is linear in each of its last operands, with a rule for one more derivative. Its text is
+/// `multilinear_call{function, jvp, constants}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct MultilinearCall {
     /// The function that computes the multilinear map: `(c.., a, x..) -> y`, linear in each operand `x`.

@@ -6,8 +6,8 @@
 //! y_re = C x_re + S x_im    y_im = C x_im - S x_re        forward; C, S: cos and sin of 2 π j k / n
 //! ```
 //!
-//! `C` and `S` are symmetric, so the transpose of the real map `(x_re, x_im) -> (y_re, y_im)` has `-S` in place
-//! of `S`: it is the transform in the other direction. Neither direction divides by `n`, so one after the other
+//! `C` and `S` are symmetric, so the transpose of the real map `(x_re, x_im) -> (y_re, y_im)` has `-S` in place of `S`.
+//! So the transpose is the transform in the other direction. Neither direction divides by `n`, so one after the other
 //! gives `n x`.
 
 use super::spectrum::{axes, pairs};
@@ -22,7 +22,7 @@ use crate::prim::{
 use crate::tensor::Tensor;
 use tapeloom_routines::Routine;
 
-/// The discrete Fourier transform of complex sequences. In text: `fft{inverse, rank, axis}`.
+/// The discrete Fourier transform of complex sequences. Its text is `fft{inverse, rank, axis}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Fft {
     /// Whether the transform is the inverse one, with a positive exponent: `exp(+2 π i j k / n)`.

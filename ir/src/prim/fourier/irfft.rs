@@ -5,9 +5,9 @@
 //! ct_y = w ∘ rfft(ct)                            w = 1 at j = 0 and j = n/2 (n even), 2 between
 //! ```
 //!
-//! The imaginary parts of frequencies 0 and `n/2` are multiplied by the sine of a multiple of `π`, which is
-//! zero: they have no influence, and `rfft` returns zeros there. The number `n` is an attribute, because
-//! `n = 2 h - 2` and `n = 2 h - 1` have half spectra of the same length `h`.
+//! The imaginary parts of frequencies 0 and `n/2` are multiplied by the sine of a multiple of `π`, which is zero. So
+//! they have no influence, and `rfft` returns zeros there. The number `n` is an attribute, because `n = 2 h - 2` and
+//! `n = 2 h - 1` have half spectra of the same length `h`.
 
 use super::rfft::Rfft;
 use super::spectrum::{axes, interior_weighted, pairs};
@@ -22,8 +22,8 @@ use crate::prim::{
 use crate::tensor::Tensor;
 use tapeloom_routines::{Routine, half};
 
-/// The inverse of `rfft`, times `n`: the `n` real numbers with a given half spectrum. In text: `irfft{n, rank,
-/// axis}`.
+/// The inverse of `rfft`, times `n`: the `n` real numbers with a given half spectrum. Its text is
+/// `irfft{n, rank, axis}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Irfft {
     /// The length of each resulting sequence.

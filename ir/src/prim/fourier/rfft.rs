@@ -21,7 +21,7 @@ use crate::prim::{
 use crate::tensor::Tensor;
 use tapeloom_routines::{Routine, half};
 
-/// The first half of the discrete Fourier transform of real sequences. In text: `rfft{rank, axis}`.
+/// The first half of the discrete Fourier transform of real sequences. Its text is `rfft{rank, axis}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Rfft {
     /// The number of axes of a real array. These are the last axes of the operand. In the result, the axis before them

@@ -31,7 +31,7 @@ use crate::prim::rules::region_helpers::{fits, instantiate};
 use crate::prim::rules::split_linear::transposed;
 use smallvec::smallvec;
 
-/// The solution of a linear system by a given solver. In text: `linear_solve{solve, transposed, matvec}`.
+/// The solution of a linear system by a given solver. Its text is `linear_solve{solve, transposed, matvec}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct LinearSolve {
     /// The solver: `(p.., b..) -> v..`, for parameters `p` and right-hand sides `b`.

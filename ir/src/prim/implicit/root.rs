@@ -25,7 +25,7 @@ use crate::prim::control::call;
 use crate::prim::rules::region_helpers::instantiate;
 use smallvec::smallvec;
 
-/// The solution of an equation by a given solver. In text: `root{solve, residual, tangent, cotangent}`.
+/// The solution of an equation by a given solver. Its text is `root{solve, residual, tangent, cotangent}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Root {
     /// The solver: `k.. -> y..`, for parameters `k` and unknowns `y`.

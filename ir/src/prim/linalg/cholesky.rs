@@ -5,9 +5,9 @@
 //! dL = L Φ(L⁻¹ dA L⁻ᵀ)        Φ: the lower triangle, its diagonal halved
 //! ```
 //!
-//! Only the lower triangle of `a` is read; it represents a symmetric matrix. The elements above the diagonal
-//! influence no value and no derivative. The result is zero above its diagonal. A matrix that is not positive
-//! definite gives NaN in its lower triangle, for that batch member alone.
+//! Only the lower triangle of `a` is read. It represents a symmetric matrix. The elements above the diagonal influence
+//! no value and no derivative. The result is zero above its diagonal. A matrix that is not positive definite gives NaN
+//! in its lower triangle, for that batch member alone.
 //!
 //! Source of the rule: Murray (2016), equation 8.
 
@@ -25,7 +25,7 @@ use crate::prim::{
 use crate::tensor::Tensor;
 use tapeloom_routines::Routine;
 
-/// The lower triangular factor of a symmetric positive definite matrix. In text: `cholesky`.
+/// The lower triangular factor of a symmetric positive definite matrix. Its text is `cholesky`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Cholesky {}
 

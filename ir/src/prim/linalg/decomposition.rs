@@ -1,9 +1,8 @@
 //! Decompositions: primitives with one operand, an array of matrices, several outputs and no regions.
 //!
-//! [`Decomposition`] has the items that differ between decompositions: the library routine, the tangents, and
-//! the cheaper primitive if only some outputs are read. The `impl` below, for [`Decomposed`], provides
-//! everything else. (A blanket `impl` for all `Decomposition` types would conflict with other blanket `impl`s,
-//! so there is a wrapper.)
+//! [`Decomposition`] has the items that differ between decompositions. They are the library routine, the tangents, and
+//! the cheaper primitive if only some outputs are read. The `impl` below, for [`Decomposed`], provides everything else.
+//! (A blanket `impl` for all `Decomposition` types would conflict with other blanket `impl`s, so there is a wrapper.)
 
 use super::matrix::{batch_axes, matrices, square};
 use super::routine_call::RoutineCall;
@@ -34,9 +33,8 @@ pub trait Decomposition: Notation + Clone + Into<Op> {
     /// Returns the library routine for a matrix of this size; its results are the primitive's outputs.
     fn routine(&self, rows: usize, columns: usize) -> Routine;
 
-    /// Emits the outputs of `a` and their tangents for the tangent `da` of `a`; every equation is independent of
-    /// `da` or linear in it. `reads` holds, for each output, the positions that are read; a tangent may be zero
-    /// elsewhere.
+    /// Emits the outputs of `a` and their tangents for the tangent `da` of `a`; every equation is independent of `da`
+    /// or linear in it. `reads` holds, for each output, the positions that are read. A tangent may be zero elsewhere.
     fn jvp(&self, b: &Builder<'_>, a: Atom, da: Atom, reads: &[Option<Reads>]) -> Result<Tangents>;
 
     /// Returns a cheaper primitive that has all outputs marked in `used`, and a mask of the outputs that it has.

@@ -34,7 +34,7 @@ use crate::prim::{
 use crate::tensor::Tensor;
 use tapeloom_routines::Routine;
 
-/// The eigenvalues and eigenvectors of a general matrix. In text: `eig{vectors}`.
+/// The eigenvalues and eigenvectors of a general matrix. Its text is `eig{vectors}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Eig {
     /// Whether eigenvectors are computed besides the eigenvalues.

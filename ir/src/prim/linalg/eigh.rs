@@ -4,10 +4,10 @@
 //! A V = V diag(w)        dw[j] = v[j]ᵀ dA v[j]        (w[j] - A) dv[j] = dA v[j] - dw[j] v[j]
 //! ```
 //!
-//! Only the lower triangle of `a` is read; it represents a symmetric matrix. Eigenvalues ascend. In each
-//! eigenvector (a column of `V`) the component of largest absolute value (the first of several) is positive.
-//! Eigenvalues alone are cheaper. Eigenvectors of equal eigenvalues are an arbitrary basis of a space and have
-//! no derivative: it is NaN. All other eigenvectors have one (`vector_tangents.rs`).
+//! Only the lower triangle of `a` is read. It represents a symmetric matrix. Eigenvalues ascend. In each eigenvector (a
+//! column of `V`) the component of largest absolute value (the first of several) is positive. Eigenvalues alone are
+//! cheaper. Eigenvectors of equal eigenvalues are an arbitrary basis of a space and have no derivative: it is NaN. All
+//! other eigenvectors have one (`vector_tangents.rs`).
 //!
 //! Source of the rule: Giles (2008), 2.3.3.
 
@@ -21,7 +21,7 @@ use crate::prim::{Doc, Family, Op, Ranges, Reads, Sample};
 use crate::tensor::Tensor;
 use tapeloom_routines::Routine;
 
-/// The eigenvalues and eigenvectors of a symmetric matrix. In text: `eigh{vectors}`.
+/// The eigenvalues and eigenvectors of a symmetric matrix. Its text is `eigh{vectors}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Eigh {
     /// Whether eigenvectors are computed besides the eigenvalues.

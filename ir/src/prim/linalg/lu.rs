@@ -28,7 +28,7 @@ use crate::prim::{
 use crate::tensor::Tensor;
 use tapeloom_routines::Routine;
 
-/// The triangular factors of a matrix, with partial pivoting. In text: `lu`.
+/// The triangular factors of a matrix, with partial pivoting. Its text is `lu`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Lu {}
 

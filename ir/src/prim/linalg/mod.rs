@@ -1,8 +1,8 @@
 //! Dense linear algebra: primitives that library routines implement, one file each.
 //!
-//! Operands and results are matrices on the last two axes; all axes before them are a batch, whose members are
-//! computed independently. So batching adds an axis in front, and a member that fails (a matrix that is not
-//! positive definite, a NaN) gives NaN in that member alone.
+//! Operands and results are matrices on the last two axes. All axes before them are a batch, whose members are computed
+//! independently. So batching adds an axis in front, and a member that fails (a matrix that is not positive definite, a
+//! NaN) gives NaN in that member alone.
 //!
 //! The rules are matrix identities in ordinary primitives (`matrix.rs`), so derivatives of every order
 //! are programs like any other. Source of the identities: M. Giles, *An extended collection of matrix

@@ -22,7 +22,7 @@ use crate::prim::{Doc, Family, Op, Reads, Sample};
 use crate::tensor::Tensor;
 use tapeloom_routines::Routine;
 
-/// The orthogonal and the upper triangular factor of a matrix. In text: `qr{full}`.
+/// The orthogonal and the upper triangular factor of a matrix. Its text is `qr{full}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Qr {
     /// Whether Q is a square matrix even if there are more rows than columns.

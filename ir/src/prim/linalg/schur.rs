@@ -16,7 +16,7 @@ use crate::prim::{Doc, Family, Op, Reads, Sample};
 use crate::tensor::Tensor;
 use tapeloom_routines::Routine;
 
-/// The real Schur form of a square matrix. In text: `schur`.
+/// The real Schur form of a square matrix. Its text is `schur`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Schur {}
 

@@ -5,11 +5,11 @@
 //! ds[j] = u[j]ᵀ dA v[j]                 s[j] dv[j] - Aᵀ du[j] = dAᵀ u[j] - ds[j] v[j]
 //! ```
 //!
-//! Singular values descend; in each column of `U` the component of largest absolute value (the first of
-//! several) is positive. The outputs are `s`, or `U`, `s`, `Vᵀ`: thin factors have min(m, n) vectors, full ones
-//! are square. Singular values alone are cheaper. The additional vectors of a full factor are an arbitrary
-//! basis of a complement and have no derivative; nor have vectors of equal singular values, or of the value 0
-//! of a matrix that is not square. All other vectors have one (`vector_tangents.rs`).
+//! Singular values descend. In each column of `U` the component of largest absolute value (the first of several) is
+//! positive. The outputs are `s`, or `U`, `s`, `Vᵀ`: thin factors have min(m, n) vectors, full ones are square.
+//! Singular values alone are cheaper. The additional vectors of a full factor are an arbitrary basis of a complement
+//! and have no derivative; nor have vectors of equal singular values, or of the value 0 of a matrix that is not square.
+//! All other vectors have one (`vector_tangents.rs`).
 //!
 //! Source of the rule: J. Townsend, *Differentiating the singular value decomposition* (2016).
 
@@ -24,7 +24,7 @@ use crate::prim::{Doc, Family, Op, Reads, Sample};
 use crate::tensor::Tensor;
 use tapeloom_routines::{Routine, SvdVectors};
 
-/// The singular values and singular vectors of a matrix. In text: `svd{vectors}`.
+/// The singular values and singular vectors of a matrix. Its text is `svd{vectors}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Svd {
     /// The singular vectors that are computed: none, thin factors or full factors.

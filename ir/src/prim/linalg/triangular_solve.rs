@@ -6,9 +6,8 @@
 //! ct_b = op(T)⁻ᵀ ct
 //! ```
 //!
-//! Only one triangle of `t` is read: the lower or the upper one, without the diagonal if that is defined as
-//! ones. Elements that are not read influence no derivative. A zero on the diagonal has the effect of a
-//! division by zero.
+//! Only the lower or only the upper triangle of `t` is read, without the diagonal if that is defined as ones. Elements
+//! that are not read influence no derivative. A zero on the diagonal has the effect of a division by zero.
 //!
 //! The primitive is linear in `b` with itself as its exact transpose, so its derivatives contain no other
 //! solver. Source of the rule: Giles (2008), 2.3.1. Model: XLA's `TriangularSolve`, with the matrix on the
@@ -28,7 +27,7 @@ use crate::prim::{
 use crate::tensor::Tensor;
 use tapeloom_routines::Routine;
 
-/// The solution of a triangular system. In text: `triangular_solve{lower, transposed, unit_diagonal}`.
+/// The solution of a triangular system. Its text is `triangular_solve{lower, transposed, unit_diagonal}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct TriangularSolve {
     /// Whether the lower triangle is read instead of the upper one.

@@ -6,9 +6,9 @@
 //! ct_b = A⁻ᵀ ct        Aᵀ: lower'[i] = upper[i-1], upper'[i] = lower[i+1], the same diagonal
 //! ```
 //!
-//! `lower[0]` and `upper[n-1]` lie outside the matrix; they are not read and influence no derivative. Rows are
-//! exchanged for stability, so a zero on the diagonal is allowed; a singular matrix has the effect of a
-//! division by zero.
+//! `lower[0]` and `upper[n-1]` lie outside the matrix. They are not read and influence no derivative. Rows are
+//! exchanged for stability, so a zero on the diagonal is allowed; a singular matrix has the effect of a division by
+//! zero.
 //!
 //! Linear in `b`. Source of the rule: Giles (2008), 2.3.1, for a solve with any matrix. Model: `gtsv` of
 //! LAPACK.
@@ -27,7 +27,7 @@ use crate::prim::{
 use crate::tensor::Tensor;
 use tapeloom_routines::Routine;
 
-/// The solution of a tridiagonal system. In text: `tridiagonal_solve`.
+/// The solution of a tridiagonal system. Its text is `tridiagonal_solve`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct TridiagonalSolve {}
 

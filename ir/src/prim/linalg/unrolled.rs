@@ -1,8 +1,8 @@
 //! Routines for small matrices, unrolled into elementwise operations.
 //!
-//! Each element of the matrix becomes an array with the batch axes. A factorization of a batch of small
-//! matrices is then one vectorised loop over its members, fused with the surrounding code; for one matrix the
-//! elements are scalars in registers.
+//! Each element of the matrix becomes an array with the batch axes. A factorization of a batch of small matrices is
+//! then one vectorised loop over its members, fused with the surrounding code. For one matrix the elements are scalars
+//! in registers.
 //!
 //! ```text
 //! cholesky of f64[1000,2,2]   ->   l00 = sqrt a00, l10 = a10 (1 / l00), l11 = sqrt(a11 - l10 l10): f64[1000] each

@@ -104,9 +104,9 @@ enum Gaps {
     OfSquares,
 }
 
-/// Emits `dV` of `A V = V diag(w)` in the columns that are read, by the bordered systems. The parameters are `a`;
-/// then `w`, `v`, the border's factor `c` and `p` of these columns; then `p` and `v` of all columns. `p` is `w`,
-/// or its square root for [`Gaps::OfSquares`].
+/// Emits `dV` of `A V = V diag(w)` in the columns that are read, by the bordered systems. The parameters are `a`; then
+/// `w`, `v`, the border's factor `c` and `p` of these columns. Then `p` and `v` of all columns. `p` is `w`, or its
+/// square root for [`Gaps::OfSquares`].
 fn bordered(
     b: &Builder<'_>,
     parameters: [Atom; 7],
@@ -223,9 +223,9 @@ impl SingularVectors<'_> {
         Ok([orthogonal_part(b, own_u, yu), orthogonal_part(b, own_v, yv)])
     }
 
-    /// Emits `dV` (side 1) or `dU` (side 0) in the columns `read` if the other side is not read. These vectors are
-    /// eigenvectors of `BᵀB`, where `B` is `A` (or `Aᵀ`) divided by the largest singular value, so that no square
-    /// overflows or underflows.
+    /// Emits the tangent `dV` of the right singular vectors (side 1) or `dU` of the left ones (side 0), in the columns
+    /// `read`, if the vectors of the other side are not read. These vectors are eigenvectors of `BᵀB`, where `B` is `A`
+    /// (or `Aᵀ`) divided by the largest singular value, so that no square overflows or underflows.
     ///
     /// The value `w = |B v|²` depends on `v`, so its tangent has rounding errors over the gap, and a second derivative has
     /// errors over the cube of the gap, not over its square.

@@ -31,7 +31,7 @@ use crate::prim::{
 };
 use crate::tensor::Tensor;
 
-/// The identity, whose result passes treat as a value different from the operand. In text: `barrier{mark, id}`.
+/// The identity, whose result passes treat as a value different from the operand. Its text is `barrier{mark, id}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Barrier {
     /// The purpose of the barrier.

@@ -1,7 +1,7 @@
 //! Packing: stores an array in fewer bytes, and restores it.
 //!
-//! A bool has one bit but takes a byte; an index among three has two bits but takes eight bytes. A value that
-//! is only stored to be read later can be stored in only its significant bits:
+//! A bool has one bit but takes a byte. An index among three has two bits but takes eight bytes. A value that is only
+//! stored to be read later can be stored in only its significant bits:
 //!
 //! ```text
 //! %1: bool[100]       in words of 32, 1 bit each      u32[4]        16 bytes of 100

@@ -1,9 +1,8 @@
 //! Array primitives: primitives with one array as output and no regions.
 //!
-//! Most primitives are of this kind, and most methods of [`Primitive`] are about regions: the number of
-//! outputs, the body, pruning. [`ArrayPrimitive`] has only the methods that differ between array primitives, in
-//! the shortest form: one type, one tensor, one tangent, one cotangent. The `impl` below derives all methods of
-//! [`Primitive`] from them.
+//! Most primitives are of this kind, and most methods of [`Primitive`] (the number of outputs, the body, pruning) are
+//! about regions. [`ArrayPrimitive`] has only the methods that differ between array primitives, in the shortest form:
+//! one type, one tensor, one tangent, one cotangent. The `impl` below derives all methods of [`Primitive`] from them.
 //!
 //! `EFFECTS` has no default: each primitive states it, because effects do not follow from the kind of
 //! primitive.

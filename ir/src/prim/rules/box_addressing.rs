@@ -59,8 +59,8 @@ pub(crate) fn clamped(x: &[usize], sizes: &[usize], starts: &[Tensor]) -> Vec<us
 
 /// One box of an array per batch member, as the indices of a `gather` or `scatter`.
 ///
-/// Axes along which the box has the array's extent need no index. Along each other axis, the indices
-/// are listed one by one: the clamped start plus 0, 1, ...
+/// Axes along which the box has the array's extent need no index. Along each other axis, all indices are listed, from
+/// the clamped start on.
 pub(crate) struct Boxes {
     /// The indexed axes of the array, numbered without the batch axis.
     axes: Vec<usize>,

@@ -1,9 +1,8 @@
 //! Addressing of gather and scatter: the positions in an array that their integer indices denote.
 //!
-//! The operands are an array `[B.., D..]` and integer indices `[B.., I.., n]`; the first `batch` axes
-//! `B` belong to both. The last axis of the indices holds one index for each of the `n` axes of the
-//! array that `axes` lists. The remaining axes of the array at that position form the *window* that is
-//! read or written.
+//! The operands are an array `[B.., D..]` and integer indices `[B.., I.., n]`. The first `batch` axes `B` belong to
+//! both. The last axis of the indices holds one index for each of the `n` axes of the array that `axes` lists. The
+//! remaining axes of the array at that position form the *window* that is read or written.
 
 use super::slice_access::Start;
 use crate::lang::problem::{Kind, Problem, Result};

@@ -19,9 +19,9 @@ use smallvec::{SmallVec, smallvec};
 pub enum Lowering {
     /// The elementwise operation `y[i] = code(x0[i], x1[i], ..)`; literals, and only literals, have no shape.
     Elementwise(Code),
-    /// A view: `y[i]` is an element of one of the operands, found by index arithmetic (broadcast, permute, slice,
-    /// rev, pad, concatenate, window). The first piece that contains `i` provides the element; if there is none,
-    /// the element is the scalar operand `fill`.
+    /// A view: `y[i]` is an element of one of the operands, found by index arithmetic (broadcast, permute, slice, rev,
+    /// pad, concatenate, window). The first piece that contains `i` provides the element. If there is none, the element
+    /// is the scalar operand `fill`.
     View {
         /// The sources of elements: operands, each with the index that is read.
         pieces: Vec<Piece>,

@@ -47,11 +47,10 @@ pub enum When {
 /// The two sides of a rewrite rule.
 #[derive(Clone, Copy, Debug)]
 pub enum Equality {
-    /// A pair of patterns in prefix form, over primitives without attributes: `(add ?x 0)` and `?x`. A
-    /// bare number on the left matches a literal of that value in any dtype; on the right it gets the
-    /// dtype that its position requires. The operands of commutative primitives match in either order.
-    /// `?x!-0` matches only values that are known to be never -0, and `?x!-` only values known to be
-    /// never below zero or -0 (see [`Sign`]).
+    /// A pair of patterns in prefix form, over primitives without attributes: `(add ?x 0)` and `?x`. A bare number on
+    /// the left matches a literal of that value in any dtype. On the right it gets the dtype that its position
+    /// requires. The operands of commutative primitives match in either order. `?x!-0` matches only values that are
+    /// known to be never -0, and `?x!-` only values known to be never below zero or -0 (see [`Sign`]).
     Pattern {
         /// The pattern to match.
         lhs: &'static str,

@@ -1,10 +1,10 @@
 //! Signs: known facts about the signs of a value's elements, including the signs of zeros.
 //!
-//! The sign of a float zero is observable: `1 / 0` is ∞ and `1 / -0` is -∞. So `x + 0` is `x` for every `x` except -0
-//! (`-0 + 0` is 0), and most rewrites about zeros are right only if a value is *never -0*. Many values are: an
+//! The sign of a float zero is observable, as `1 / 0` is ∞ and `1 / -0` is -∞. So `x + 0` is `x` for every `x` except
+//! -0 (`-0 + 0` is 0), and most rewrites about zeros are right only if a value is *never -0*. Many values are: an
 //! exponential, a square, a sum that starts at 0, a sum with one of these. [`Code::sign`] returns this fact for a
-//! scalar operation and [`Op::sign`] for a primitive; rewrite rules require it by `?x!-0` in their patterns. A law test
-//! checks both for every primitive.
+//! scalar operation and [`Op::sign`] for a primitive; rewrite rules require it by `?x!-0` in their patterns. A test
+//! over all primitives checks both for every primitive.
 //!
 //! Rounding is to nearest, so a sum is -0 only if both terms are. Products and quotients of small numbers
 //! underflow to zeros of either sign. The sign of a NaN is never considered: a NaN may occur in any value.

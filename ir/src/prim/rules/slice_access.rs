@@ -70,9 +70,9 @@ pub(crate) trait Boxed {
 pub struct Within<'a> {
     /// The array, of another shape, that is accessed in place of the original one.
     pub array: Atom,
-    /// The start of the box along each axis; `None` if the box is the whole axis.
+    /// The start of the accessed box along each axis; `None` if the box covers the whole axis.
     pub starts: &'a [Option<Atom>],
-    /// The size of the box along each axis.
+    /// The size of the accessed box along each axis.
     pub sizes: &'a [usize],
     /// The value that is written, `None` if the access reads.
     pub update: Option<Atom>,

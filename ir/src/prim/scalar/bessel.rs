@@ -38,7 +38,7 @@ impl Word for BesselKind {
     }
 }
 
-/// A Bessel function of integer order n. In text: `bessel_*{n}`.
+/// A Bessel function of integer order n. Its text is `bessel_*{n}`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Bessel {
     /// The kind of the Bessel function.

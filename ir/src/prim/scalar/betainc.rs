@@ -12,7 +12,7 @@ use crate::math::{self, BETAINC_ORDERS};
 use crate::prim::rules::expr::Expr;
 use crate::prim::{Code, Doc, Family, LibraryFn, Op, Polygamma, Sample};
 
-/// The derivative of the incomplete beta function `I(a, b, x)` of order m in a and n in b. In text: `betainc{m, n}`.
+/// The derivative of the incomplete beta function `I(a, b, x)` of order m in a and n in b. Its text is `betainc{m, n}`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Betainc {
     /// The order m of the derivative in a.

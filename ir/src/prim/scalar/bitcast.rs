@@ -1,6 +1,6 @@
 //! `bitcast{to}`: the same bits as a number of another dtype with the same width.
 //!
-//! The derivative is 0: bit patterns have no tangents.
+//! The derivative is 0, because bit patterns have no tangents.
 
 use crate::lang::builder::Builder;
 use crate::lang::function::Atom;
@@ -12,7 +12,7 @@ use crate::prim::{
 };
 use crate::tensor::Tensor;
 
-/// The same bits as a number of another dtype with the same width. In text: `bitcast{to}`.
+/// The same bits as a number of another dtype with the same width. Its text is `bitcast{to}`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Bitcast {
     /// The dtype of the result: a numeric dtype of the operand's width, but not the operand's own dtype.

@@ -16,7 +16,7 @@ use crate::prim::{
 };
 use crate::tensor::Tensor;
 
-/// The same numbers in another dtype. In text: `convert{to}`.
+/// The same numbers in another dtype. Its text is `convert{to}`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Convert {
     /// The dtype of the result.

@@ -1,5 +1,5 @@
-//! `expn{n}`: the exponential integral of order n. Each derivative lowers the order; the derivative of order 0
-//! is elementary.
+//! `expn{n}`: the exponential integral of order n. Each derivative lowers the order. The derivative of order 0 is
+//! elementary.
 
 use super::special_function::{SpecialFunction, indexed, samples_at};
 use crate::lang::problem::Result;
@@ -8,7 +8,7 @@ use crate::math;
 use crate::prim::rules::expr::Expr;
 use crate::prim::{Code, Doc, Family, Sample};
 
-/// The exponential integral of order n. In text: `expn{n}`.
+/// The exponential integral of order n. Its text is `expn{n}`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Expn {
     /// The order n of the exponential integral `Eₙ(x)`.

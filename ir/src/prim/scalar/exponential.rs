@@ -235,9 +235,8 @@ pub(super) const LOGADDEXP: Row = Row {
     rewrites: &[],
 };
 
-/// The partial of logaddexp with respect to x: `eˣ / (eˣ + eʸ)`, a function of the difference x - y. The
-/// difference of equal infinities is NaN and is replaced by 0: each operand gets half, as for any two equal
-/// numbers.
+/// The partial of logaddexp with respect to x: `eˣ / (eˣ + eʸ)`, a function of the difference x - y. The difference of
+/// equal infinities is NaN and is replaced by 0. So each operand gets half, as for any two equal numbers.
 fn share<'b, 'm>(x: Expr<'b, 'm>, y: Expr<'b, 'm>) -> Expr<'b, 'm> {
     let finite = x.unary(Scalar::IsFinite);
     let infinite_tie = x.eq(y).and(!finite);

@@ -11,7 +11,7 @@ use crate::math::{self, GAMMAINC_ORDERS};
 use crate::prim::rules::expr::Expr;
 use crate::prim::{Code, Doc, Family, LibraryFn, Polygamma, Sample};
 
-/// The n-th derivative in a of the incomplete gamma function `P(a, x)`. In text: `gammainc{n}`.
+/// The n-th derivative in a of the incomplete gamma function `P(a, x)`. Its text is `gammainc{n}`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Gammainc {
     /// The order of the derivative in a, at most [`GAMMAINC_ORDERS`].

@@ -13,7 +13,7 @@ use crate::math;
 use crate::prim::rules::expr::Expr;
 use crate::prim::{Code, Doc, Family, Library, Op, Sample, SignOf};
 
-/// A power with the constant exponent n/2. In text: `half_pow{n}`.
+/// A power with the constant exponent n/2. Its text is `half_pow{n}`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct HalfPow {
     /// Twice the exponent: one of [`HalfPow::NUMBERS`].

@@ -16,7 +16,7 @@ use crate::prim::{
 use crate::prim::{Op, Scalar};
 use crate::tensor::Tensor;
 
-/// A power with a constant integer exponent. In text: `integer_pow{n}`.
+/// A power with a constant integer exponent. Its text is `integer_pow{n}`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct IntegerPow {
     /// The exponent n.

@@ -1,6 +1,6 @@
 //! `polygamma{n}`: the n-th derivative of `digamma`.
 //!
-//! It gives `lgamma` derivatives of every order: each derivative raises `n` by one.
+//! By it `lgamma` has derivatives of every order, since each derivative raises `n` by one.
 
 use super::special_function::{SpecialFunction, indexed, samples_at};
 use crate::lang::problem::Result;
@@ -9,7 +9,7 @@ use crate::math;
 use crate::prim::rules::expr::Expr;
 use crate::prim::{Code, Doc, Family, Sample};
 
-/// The n-th derivative of `digamma`. In text: `polygamma{n}`.
+/// The n-th derivative of `digamma`. Its text is `polygamma{n}`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Polygamma {
     /// The order of the derivative; 0 is `digamma` itself.

@@ -31,8 +31,8 @@ impl Word for ScaledErfKind {
     }
 }
 
-/// The n-th derivative of the scaled complementary error function or of Dawson's integral.
-/// In text: `erfcx{n}`, `dawsn{n}`.
+/// The n-th derivative of the scaled complementary error function or of Dawson's integral. Its text is `erfcx{n}`,
+/// `dawsn{n}`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct ScaledErf {
     /// The function that is differentiated n times.

@@ -144,8 +144,8 @@ pub(super) fn beyond(what: String, highest: u32) -> Problem {
     )
 }
 
-/// Defines the code of a library function of a constant integer `n` and one operand; its f32 version rounds the
-/// f64 result once. Numbers with a generic source ([`crate::math::Parted`]) are listed after `parted`; for these, both
+/// Defines the code of a library function of a constant integer `n` and one operand; its f32 version rounds the f64
+/// result once. Numbers with a generic source ([`crate::math::Parted`]) are listed after `parted`. For these, both
 /// versions and the recording come from the source.
 macro_rules! indexed {
     ($name:literal, $flops:literal, $n:expr, $f:path $(, parted $($number:literal => $source:ty),+)?) => {{

@@ -10,7 +10,7 @@ use crate::math::{self, SPENCE_ORDERS};
 use crate::prim::rules::expr::Expr;
 use crate::prim::{Code, Doc, Family, Sample};
 
-/// The n-th derivative of the dilogarithm `Li₂(1 - x)`. In text: `spence{n}`.
+/// The n-th derivative of the dilogarithm `Li₂(1 - x)`. Its text is `spence{n}`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Spence {
     /// The order of the derivative, at most [`SPENCE_ORDERS`].

@@ -6,7 +6,7 @@ use crate::math::{self, ZETA_ORDERS};
 use crate::prim::rules::expr::Expr;
 use crate::prim::{Code, Doc, Family, LibraryFn, Sample};
 
-/// The n-th derivative of Hurwitz's zeta function in s. In text: `zeta{n}`.
+/// The n-th derivative of Hurwitz's zeta function in s. Its text is `zeta{n}`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Zeta {
     /// The order of the derivative in s, at most [`ZETA_ORDERS`].

@@ -1,7 +1,7 @@
 //! Tests of the table of scalar primitives: values against the standard library and against recorded numbers,
 //! derivatives up to order four against recorded numbers, integer semantics, ties and edges.
 //!
-//! Properties of all primitives' samples (finite differences, transposes, batching) are tested in the tests crate; the
+//! Properties of all primitives' samples (finite differences, transposes, batching) are tested in the tests crate. The
 //! tests here check that the numbers are right.
 
 use crate::elements::Elements;

@@ -141,7 +141,8 @@ fn minimal_residual(system: &System<'_>) -> Var {
     let iteration = |(k, directions, rotations, columns, (_, scale)): Iteration| {
         let mut w = a(directions.index(k));
         let before = norm(w);
-        // If the remainder of w is at most this long, it consists of rounding errors of the sums over the directions.
+        // The bound on the length of `w` after its components along all directions are subtracted: a shorter remainder
+        // consists of rounding errors.
         let little = before * ((m + 1) as f64 * rounding);
         let mut h = zeros([m + 1], ty.dtype);
         // Orthogonalise twice: if the remainder is short, the rounding errors of one pass are large compared to it.

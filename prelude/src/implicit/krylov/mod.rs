@@ -46,9 +46,9 @@ impl Until {
 /// Options of a solver: its start, its preconditioner, its stopping rule, and whether its iterations are
 /// differentiated.
 ///
-/// A preconditioner is a linear map near the inverse of `A`: a division by the diagonal, or a solve with a part of
-/// the matrix. The preconditioner of [`cg_with`] must be symmetric and positive definite. Stopping rules use the
-/// residual of `A x = b`, without the preconditioner.
+/// A preconditioner is a linear map near the inverse of `A`, for example a division by the diagonal, or a solve with a
+/// part of the matrix. The preconditioner of [`cg_with`] must be symmetric and positive definite. Stopping rules use
+/// the residual of `A x = b`, without the preconditioner.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -121,7 +121,7 @@ impl<'a, B> Krylov<'a, B> {
 
     /// Differentiates the iterations of the solver instead of the equation that they solve. Reverse mode saves
     /// residuals of every iteration. The derivative of the iterations differs from that of the solution if the solver
-    /// ends early: because few directions happen to suffice, or after [`Until::most`] products.
+    /// ends early, because few directions happen to suffice, or after [`Until::most`] products.
     ///
     /// The map and the preconditioner run inside the loops of the solver, without becoming functions, so they may
     /// write to state.

@@ -201,8 +201,9 @@ impl Polynomial {
         let sizes = all.stop_gradient().abs();
         let size = sizes.max_axis(0);
         let tail = sizes.slice_axis(0, NODES - 2..NODES).max_axis(0);
-        // The error is the first omitted coefficient. Its estimate is the larger of the last two coefficients, times
-        // the square root of the ratio of that coefficient to the largest one.
+        // The error of the interpolation is about the first omitted coefficient. This coefficient is estimated as the
+        // larger of the last two computed ones, times the square root of the ratio of that one to the largest
+        // coefficient.
         let some = size.gt(0.0);
         let ratio = tail / select(some, size, size.ones_like());
         Polynomial { coefficients, size, error: tail * ratio.sqrt() }

@@ -142,8 +142,8 @@ pub fn sqrtm_psd(a: Var) -> Var {
     of_elements("sqrtm_psd", a, &|x: Var| x.sqrt(), &no_rounding, caller())
 }
 
-/// Returns the inverse square roots `A^(-1/2)` of symmetric positive definite matrices `a` `[.., n, n]`, floats.
-/// They whiten vectors of covariance `A`. Computed by [`matrix_function`]; other powers are
+/// Returns the inverse square roots `A^(-1/2)` of symmetric positive definite matrices `a` `[.., n, n]`, floats. They
+/// whiten vectors of covariance `A`. Computed by [`matrix_function`]. Other powers are
 /// `matrix_function(a, |x| x.pow(p))`.
 ///
 /// ```

@@ -171,7 +171,7 @@ impl<P: Tree<Var>> CurveFit<'_, P> {
     /// covariance with the outcome of the search.
     ///
     /// If the Jacobian of the model has not full rank, or if there are not more data than parameters, the covariance
-    /// and the standard deviations are infinite, as in SciPy; the second condition does not hold for
+    /// and the standard deviations are infinite, as in SciPy. The second condition does not hold for
     /// [`absolute_sigma`](CurveFit::absolute_sigma).
     ///
     /// Parameters are differentiated by the implicit function theorem, like all

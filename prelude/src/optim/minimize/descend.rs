@@ -8,7 +8,7 @@
 //! ```
 //!
 //! The length t is found by interpolation between a length that was too large and one that was too small (Nocedal and
-//! Wright, *Numerical Optimization*, 3.5): the cubic through both values and slopes has its minimum there, so the line
+//! Wright, *Numerical Optimization*, 3.5). The cubic through both values and slopes has its minimum there, so the line
 //! search of a quadratic loss is exact from its second trial on. Near a minimum, where losses differ only by rounding
 //! errors or by noise, the first condition is replaced by a condition on slopes: `⟨g(x + t d), d⟩ ≤ (2 c₁ - 1) ⟨g, d⟩`
 //! (Hager and Zhang, *A new conjugate gradient method with guaranteed descent and an efficient line search*, 2005).
@@ -196,8 +196,8 @@ struct Trial<T> {
 }
 
 /// Searches from a point along the direction `d`; losses that differ by at most `noise` count as equal. Returns the
-/// point at the accepted step size (`from` if no step size was accepted), the number of trials, and two conditions:
-/// whether a step size was accepted, and whether the first trial was accepted or some trial was too long.
+/// point at the accepted step size (`from` if no step size was accepted), the number of trials, whether a step size was
+/// accepted, and whether the first trial was accepted or some trial was too long.
 fn along(
     at: &dyn Fn(Var) -> Point<Var>,
     from: &Point<Var>,
@@ -250,7 +250,7 @@ fn chosen(first: Var, a: End<Var>, b: End<Var>) -> End<Var> {
 }
 
 /// Returns the position of the minimum of the cubic that interpolates losses and slopes at two step sizes. Position 0
-/// is the step size `low`, position 1 is `high`. The position is clamped to 0.1..0.9; it is 0.5 if the cubic has no
+/// is the step size `low`, position 1 is `high`. The position is clamped to 0.1..0.9. It is 0.5 if the cubic has no
 /// minimum there.
 fn interpolated(low: End<Var>, high: End<Var>) -> Var {
     let width = high.length - low.length;

@@ -68,9 +68,9 @@ pub fn levenberg_marquardt() -> Minimizer<LevenbergMarquardt> {
 }
 
 impl Minimizer<LevenbergMarquardt> {
-    /// Sets the tolerance of the step: the search ends when the radius of the trust region is at most this multiple
-    /// of the length of the parameters, both scaled by the columns of the Jacobian. The default is 1e-10; values
-    /// below ten rounding errors of the dtype are raised to that.
+    /// Sets the tolerance of the step: the search ends when the radius of the trust region is at most this multiple of
+    /// the length of the parameters, both scaled by the columns of the Jacobian. The default is 1e-10. Values below ten
+    /// rounding errors of the dtype are raised to that.
     ///
     /// A negative tolerance is an error `arguments` of the search.
     pub fn xtol(self, tolerance: f64) -> Minimizer<LevenbergMarquardt> {

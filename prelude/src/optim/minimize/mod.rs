@@ -148,7 +148,7 @@ impl<M> Minimizer<M> {
     }
 
     /// Sets the tolerance of the gradient: the search ends when the absolute values of all elements of the gradient are
-    /// at most this number. The default is 1e-8; values below ten rounding errors of the dtype are raised to that. The
+    /// at most this number. The default is 1e-8. Values below ten rounding errors of the dtype are raised to that. The
     /// search also ends when the predicted decrease of a step is below the rounding errors of the loss, so the unit of
     /// the loss and a large constant in it do not matter.
     ///

@@ -35,8 +35,8 @@ impl Status {
         Status::LossAndStep,
     ];
 
-    /// Returns the status with the given number. Inside a trace the number is not known yet; compare numbers there:
-    /// `outcome.status.eq(optim::Status::Gradient as i64)`.
+    /// Returns the status with the given number. Inside a trace the number is not known yet; compare numbers there, as
+    /// in `outcome.status.eq(optim::Status::Gradient as i64)`.
     ///
     /// # Errors
     /// `arguments` if `number` is not the number of a status, or not a single i64.

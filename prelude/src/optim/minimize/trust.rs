@@ -114,7 +114,8 @@ pub(super) fn step(place: &Place<Var>, d: Var, radius: Var, lambda: Var) -> (Var
         let p = -solve_triangular(r, q, Triangle::UPPER);
         let size = length(d * p);
         let excess = size - radius;
-        // If R is singular and the step is shorter than Δ for all λ tried, accept the longest such step.
+        // If `r` is singular and the steps of all tried `lambda` are shorter than the radius, accept the longest of
+        // these steps.
         let longest = t.low.eq(0.0) & excess.le(t.excess) & t.excess.lt(0.0);
         let done = excess.abs().le(SLACK * radius) | longest;
         let low = select(excess.gt(0.0), t.low.maximum(lambda), t.low);

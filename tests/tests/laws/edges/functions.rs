@@ -1,7 +1,6 @@
 //! The public functions of one or two arrays, and of rows, whose edges are recorded: one line each.
 //!
-//! The names are the ones in `tests/data/edges/record.py`: the function's name in Rust, with its other arguments in
-//! parentheses.
+//! A name is the function's name in Rust, with its other arguments in parentheses, as in `tests/data/edges/record.py`.
 
 use tapeloom::prelude::*;
 

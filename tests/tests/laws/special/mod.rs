@@ -1,8 +1,8 @@
 //! Special functions compared with recorded values of mpmath (`tests/data/special`), with the error bounds that the
 //! book states; also derivatives with respect to parameters, computed as users compute them.
 //!
-//! An error is counted in units in the last place of the value, or of a larger quantity that limits its accuracy: the
-//! amplitude of a wave, or the cancelling terms of a second derivative. Far in a tail, where the value is the
+//! An error is counted in units in the last place of the value, or of a larger quantity that limits its accuracy (the
+//! amplitude of a wave, or the cancelling terms of a second derivative). Far in a tail, where the value is the
 //! exponential of a number in the hundreds, rounding the arguments alone changes the value by a similar number of
 //! units. There the unit is multiplied by abs(ln value).
 

@@ -372,7 +372,7 @@ fn divisors_are_those_of_euclid() {
     let whole = run(all, (columns(0), columns(1))).unwrap().to_vec::<i64>().unwrap();
     let batch = jit(vmap(all)).call((columns(0), columns(1))).unwrap();
     assert_eq!(batch.to_vec::<i64>().unwrap(), whole);
-    // `gcd` with a scalar operand, with unsigned dtypes, and of an empty array.
+    // `gcd` and `lcm` must also accept a number as second operand, unsigned dtypes, and an empty array.
     let with_number = run(|x: Var| x.gcd(6), [4u32, 9, 0]).unwrap();
     assert_eq!(with_number.to_vec::<u32>().unwrap(), [2, 3, 6]);
     let wide = run(|x: Var| x.lcm(6), [4u64, u64::MAX, 0]).unwrap();

@@ -1,8 +1,8 @@
 //! The dependencies between the files of a crate, read from the text of its sources.
 //!
-//! A file needs another if a `use` declaration or a path in its code leads to an item that the other one
-//! defines. Re-exports are followed to the definition: a file that imports `crate::Function` needs
-//! `lang/function.rs`, and a `mod.rs` that only lists and re-exports files needs none of them.
+//! A file needs another if a `use` declaration or a path in its code leads to an item that the other one defines.
+//! Re-exports are followed to the definition. A file that imports `crate::Function` needs `lang/function.rs`, and a
+//! `mod.rs` that only lists and re-exports files needs none of them.
 //!
 //! This is no compiler, and has these limits:
 //!

@@ -131,7 +131,7 @@ fn room(file: &str) -> &str {
     file.split_once('/').map_or(file.trim_end_matches(".rs"), |(room, _)| room)
 }
 
-/// Returns the dependencies of files on files of a later room.
+/// Returns the imports that break the order: a file imports from a room (top-level folder) that is later in `order`.
 fn back(arrows: &Arrows, order: &[&str]) -> Arrows {
     let place = |file: &str| order.iter().position(|r| *r == room(file));
     arrows.iter().filter(|(from, to)| place(from) < place(to)).cloned().collect()

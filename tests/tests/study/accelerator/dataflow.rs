@@ -251,7 +251,8 @@ fn a_bank_takes_one_access_in_a_tick() {
 
 #[test]
 fn a_half_is_used_while_the_other_one_is_streamed() {
-    // A layer of 32 entries takes 5 ticks to store or load, and its four requests to memory 3 + 10.
+    // To store or load the 32 entries of a layer (the tape entries that are in the scratchpad at one time) takes 5
+    // ticks. To stream them to or from memory takes 3 + 10 ticks, for four requests.
     let cal = flat();
     check_layers(&cal, &[32], (5 + 13, 13 + 5));
     check_layers(&cal, &[32, 32], (5 + 5 + 13, 13 + 5 + 5));

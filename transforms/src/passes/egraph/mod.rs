@@ -1,9 +1,9 @@
 //! Simplification by equality saturation: applies all rewrites, then chooses the cheapest program.
 //!
-//! A rewrite may pay off only after another one that makes the program more expensive: `a·b + a·c` saves a
-//! product only if `a·b` has not been rewritten before. So rules do not replace terms; they *add* equal terms
-//! to an e-graph, which stores all of them compactly. The choice is made at the end, by cost (see [`Cost`]:
-//! arithmetic, and memory traffic between loop nests).
+//! A rewrite may pay off only after another one that makes the program more expensive. For example, `a·b + a·c` saves a
+//! product only if `a·b` has not been rewritten before. So rules do not replace terms; they *add* equal terms to an
+//! e-graph, which stores all of them compactly. The choice is made at the end, by cost (see [`Cost`]: arithmetic, and
+//! memory traffic between loop nests).
 //!
 //! | file | |
 //! |---|---|

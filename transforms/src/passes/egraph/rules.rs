@@ -1,9 +1,8 @@
 //! Compiled rewrite rows: matching and building, shared by the peephole pass and the e-graph.
 //!
-//! Both work on *terms*: a term has a type, may be a literal, and has definitions by a primitive applied to
-//! terms. In a function a value has one definition; in an e-graph a class has many. [`Terms`] is that
-//! interface, and this file is written against it once, so that the two passes agree about the meaning of a
-//! row.
+//! Both work on *terms*. A term has a type, may be a literal, and has definitions by a primitive applied to terms. In a
+//! function a value has one definition; in an e-graph a class has many. [`Terms`] is that interface, and this file is
+//! written against it once, so that the two passes agree about the meaning of a row.
 //!
 //! A pattern matches top down: `(add (neg ?x) 0)` at an `add` looks for a definition of one operand by `neg`,
 //! in either order since `add` commutes, and binds `?x`. Rows are indexed by the primitive at the root, so a

@@ -152,7 +152,8 @@ impl AxisPlan {
         self.count as f64 * summed / self.phases as f64
     }
 
-    /// Returns whether the plan leaves the sum along this axis as written.
+    /// Returns whether the plan does not divide the sum along this axis into phases, and so does not change the loop
+    /// over it.
     pub(super) fn is_plain(&self) -> bool {
         self.phases == 1 && self.common == 1 && !self.over_taps
     }

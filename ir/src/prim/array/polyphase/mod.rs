@@ -1,9 +1,8 @@
 //! Sums over windows, without the terms that are zeros inserted between elements.
 //!
-//! The transpose of a convolution with stride `s` reads `x[(i - k) / s]` where the division is exact. Of `s`
-//! adjacent positions in a window, `s - 1` lie between elements of `x`: a direct loop would test them or
-//! multiply by zero. With `k = s q + r` and `i = s j + r` there is no division, and the remainder `r` becomes
-//! an axis:
+//! The transpose of a convolution with stride `s` reads `x[(i - k) / s]` where the division is exact. Of `s` adjacent
+//! positions in a window, `s - 1` lie between elements of `x`. A direct loop would test them or multiply by zero. With
+//! `k = s q + r` and `i = s j + r` there is no division, and the remainder `r` becomes an axis:
 //!
 //! ```text
 //! y[s j + r] = Σ_q x[j - q] w[s q + r]

@@ -4,9 +4,9 @@
 //! %3: f64[] = cond{branches=[@no,@yes]} %0, %1, %2
 //! ```
 //!
-//! The first operand selects the branch: a `bool[]` (false selects the first of two) or an `i64[]` (clamped to
-//! the valid range). The other operands are the arguments. Only the selected branch runs: the others take no
-//! time, perform no effects and produce no NaN.
+//! The first operand selects the branch. It is a `bool[]` (false selects the first of two) or an `i64[]` (clamped to
+//! the valid range). The other operands are the arguments. Only the selected branch runs: the others take no time,
+//! perform no effects and produce no NaN.
 
 mod residual_union;
 mod samples;
@@ -28,7 +28,7 @@ use crate::prim::{
 };
 use residual_union::Record;
 
-/// A branch: runs one of several functions, selected at run time. In text: `cond{branches}`.
+/// A branch: runs one of several functions, selected at run time. Its text is `cond{branches}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Cond {
     /// The functions of the branches, all of one type.

@@ -1,7 +1,7 @@
 //! The batching rule of a loop: the result is one loop, each iteration of which runs for all batch members.
 //!
-//! A carry is batched if its start is batched or if an iteration makes it batched; an unbatched start is then
-//! repeated. Elements and stacked results have the iterations on axis 0 and the batch on axis 1.
+//! A carry is batched if its start is batched or if an iteration makes it batched. An unbatched start is then repeated.
+//! Elements and stacked results have the iterations on axis 0 and the batch on axis 1.
 
 use super::{Binding, Loop, TripCount, repeated};
 use crate::lang::function::Atom;

@@ -160,7 +160,7 @@ impl Chain<'_> {
         Chain { given: constants[1..].to_vec(), all: constants[0], ..self.clone() }
     }
 
-    /// Returns the values that iterations read besides the state, so that a surrounding loop can take them as
+    /// Returns the values other than the loop's state that each iteration reads. A surrounding loop takes them as
     /// constants.
     fn constants(&self) -> Vec<Atom> {
         [&[self.all], &self.given[..]].concat()

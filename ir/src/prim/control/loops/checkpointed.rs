@@ -46,8 +46,8 @@ use crate::prim::{
 use crate::tensor::Tensor;
 use std::ops::Range;
 
-/// The tangents of a loop that saves only some of its carries and recomputes the others.
-/// In text: `replay{ahead, step, lin, trip, direction, takes}`.
+/// The tangents of a loop that saves only some of its carries and recomputes the others. Its text is
+/// `replay{ahead, step, lin, trip, direction, takes}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Replay {
     /// The map in forward evaluation: a function from all operands to the tangents.

@@ -59,7 +59,7 @@ use crate::prim::{
 };
 use std::num::NonZeroU32;
 
-/// A loop: runs a function in every iteration. In text: `loop{body, trip, direction, takes, carries}`.
+/// A loop: runs a function in every iteration. Its text is `loop{body, trip, direction, takes, carries}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Loop {
     /// The function that runs in every iteration.

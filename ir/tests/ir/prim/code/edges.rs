@@ -207,7 +207,7 @@ fn conversions() {
         (int(I64, -3), Literal::bool(true)),
         (Literal::bool(true), int(I32, 1)),
         (Literal::bool(true), real(1.0)),
-        // Rounded once, to nearest even, also if f64 cannot represent the integer.
+        // A conversion of an integer to f32 must round once, to nearest even, also if f64 cannot represent the integer.
         (
             int(U64, (1 << 62) + (1 << 38) + 1),
             Literal::of(F32, (1u64 << 62) as f64 + (1u64 << 39) as f64),

@@ -1,7 +1,7 @@
 //! MTTKRP: `A[i,j] += B[i,k,l] D[l,j] C[k,j]`, loops i, k, l, j all to 8.
 //!
-//! A may alias B, C and D, so Enzyme stores all three factors of each innermost iteration: eight accesses in the
-//! forward pass (A, B, D, C, three stores to the tape, A) and thirteen in the reverse pass (three loads of the
+//! A may alias B, C and D, so Enzyme stores all three factors of each innermost iteration. This makes eight accesses in
+//! the forward pass (A, B, D, C, three stores to the tape, A) and thirteen in the reverse pass (three loads of the
 //! tape; the cotangent of A read, reset and added to; B, C and D added to). The authors' arrays are 864 bytes apart
 //! behind headers of 48 bytes, the last one only 8 bytes apart, and overlap.
 

@@ -228,8 +228,7 @@ impl Emit<'_> {
         let ones = self.a.constant_operand(false);
         let (load, store) =
             (Code::EVEX_Vmovdqu8_xmm_k1z_xmmm128, Code::EVEX_Vmovdqu8_xmmm128_k1z_xmm);
-        // Use zmm31 for the byte: the address of the store may occupy the first scratch register, if its index has no
-        // register.
+        // Use register zmm31 for the byte to store. The first scratch register may hold the address of the store.
         let bytes = sized(31, 16);
         self.put_with(Instruction::with2(load, bytes, ones), Some(constant), Some(x), true);
         let mask = match (self.access_mask(n, guard), access) {
