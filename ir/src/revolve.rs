@@ -42,7 +42,7 @@ use std::str::FromStr;
 pub enum Action {
     /// Saves the current carry in this slot.
     Keep(usize),
-    /// Runs that number of iterations forward from the current carry.
+    /// Runs a number of iterations forward from the current carry.
     Ahead(usize),
     /// Loads the current carry from this slot.
     Take(usize),

@@ -28,9 +28,9 @@ struct Mixture<T> {
     alpha: T,
     /// Means: `[k, 2]`.
     mu: T,
-    /// Logarithms of the diagonals of Q: `[k, 2]`.
+    /// Logarithms of the diagonals of the factors Q of the precisions: `[k, 2]`.
     q: T,
-    /// The entries of Q below the diagonal: `[k]`.
+    /// The entries below the diagonals of the factors Q of the precisions: `[k]`.
     l: T,
 }
 

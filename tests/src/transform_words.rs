@@ -60,9 +60,9 @@ impl Letter {
 /// The choice of the arguments with respect to which a transform differentiates, or which it batches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Choice {
-    /// All arguments that can be active or batched.
+    /// All arguments that can be active or batched are chosen.
     All,
-    /// Each argument with probability 3/4, and at least one.
+    /// Each argument is chosen with probability 3/4, and at least one is chosen.
     Some,
 }
 

@@ -193,11 +193,12 @@ pub struct Field {
 /// stored them.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Read {
-    /// The last record first (last in, first out), since the reverse pass runs the loop backward.
+    /// The records are read in reverse order (last in, first out), since the reverse pass runs the loop backward.
     Mirrored,
-    /// The first record first: in the order of the stores (first in, first out).
+    /// The records are read in the order in which they were stored (first in, first out).
     Same,
-    /// In another or an unknown order, or some record more than once: the records are read through the cache.
+    /// The records are read in another or an unknown order, or some record more than once. So they are read through the
+    /// cache.
     Otherwise,
     /// The order of a dynamic tape: known only at run time, because the program loads the record numbers from memory.
     Run,

@@ -43,7 +43,7 @@ pub struct TapeId(u32);
 entity_impl!(TapeId, "t");
 
 /// The id of a cursor, which points to a record of a dynamic tape. Displays as `c3`. A block moves a cursor at most
-/// once; another block may move the same cursor.
+/// once, but several blocks may move the same cursor.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CursorId(u32);
 entity_impl!(CursorId, "c");

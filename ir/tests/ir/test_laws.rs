@@ -30,7 +30,7 @@ fn eval_all(op: &Op, x: &[Tensor]) -> Vec<Tensor> {
     run(&types(x), &[], x, |cx, x, _| Ok(cx.b.emit(op.clone(), x).to_vec())).unwrap()
 }
 
-/// Returns the error of `infer` for operands of those types.
+/// Returns the error of type inference for operands of the types `operands`.
 pub(crate) fn problem(op: impl Into<Op>, operands: &[Type]) -> Problem {
     let op = op.into();
     match build(operands, &[], |cx, x, _| Ok(cx.b.emit(op, x).to_vec())) {

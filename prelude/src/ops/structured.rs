@@ -108,9 +108,9 @@ pub fn multi_dot(factors: &[Var]) -> Var {
         let guess = types.first().cloned().unwrap_or(ArrayType::new(Dtype::F64, []));
         return misshapen(message, help, factors, guess, at);
     }
-    // The classic dynamic programme. extents[i] and extents[i + 1] are the numbers of rows and columns of factor i.
-    // best[i][j] is the least cost of the product of factors i..=j, and the index of the factor after which this
-    // product is split.
+    // Find the cheapest order of the products by dynamic programming. extents[i] and extents[i + 1] are the numbers of
+    // rows and columns of factor i. best[i][j] is the least cost of the product of factors i..=j, and the index of the
+    // factor after which this product is split.
     let rows =
         |t: &ArrayType, first: bool| if first && t.shape.len() == 1 { 1 } else { t.shape[0] };
     let mut extents: Vec<usize> = types.iter().enumerate().map(|(i, t)| rows(t, i == 0)).collect();

@@ -2,7 +2,7 @@
 //!
 //! Source: Piessens, de Doncker-Kapenga, Überhuber and Kahaner, *QUADPACK* (1983), `qk21`.
 
-/// The points on one side of the centre, outermost first, and the centre.
+/// The positive points of the rule on [-1, 1], in descending order, and its centre 0.
 const POINTS: [f64; 11] = [
     0.9956571630258081,
     0.9739065285171717,

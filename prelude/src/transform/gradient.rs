@@ -12,7 +12,7 @@ use tapeloom_ir::{Kind, Literal, Loc, Problem};
 
 /// Returns a closure that computes the gradient of `f`, whose result is a scalar: `(A -> Var) -> (A -> A)`.
 ///
-/// The gradient is computed in reverse mode: the cost is a small multiple of the cost of `f`, independent of the
+/// The gradient is computed in reverse mode, so its cost is a small multiple of the cost of `f`, independent of the
 /// size of `A`. The gradient has the structure and shapes of the argument. To differentiate with respect to some
 /// arguments only, capture the others in the closure.
 ///

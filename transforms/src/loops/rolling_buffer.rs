@@ -101,7 +101,7 @@ enum Kind {
     Writes,
     /// A read of the current iteration's row after this iteration has written it.
     Own,
-    /// A read of a row with its value from before the loop.
+    /// A read of a row that still has the value that it had before the loop.
     Old,
     /// A read of the row that was written this number of iterations earlier.
     Before(usize),

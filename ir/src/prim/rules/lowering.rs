@@ -116,9 +116,9 @@ pub enum Lowering {
     Host(HostCall),
     /// Calls a library routine on the members of a batch: see [`RoutineCall`].
     Routine(RoutineCall),
-    /// Runs this function on the operands.
+    /// Runs a function on the operands.
     Call(FuncId),
-    /// Runs one of these functions: the first operand selects it ([`crate::prim::Cond`]), the others are its
+    /// Runs one of several functions: the first operand selects it ([`crate::prim::Cond`]), the others are its
     /// arguments.
     Branch {
         /// The functions, one per branch, all of one type.

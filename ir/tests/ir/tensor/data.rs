@@ -74,7 +74,7 @@ fn differences_from_numpy_in_print() {
     assert_eq!(show(Tensor::from(NAN)), "nan");
     assert_eq!(show(Tensor::from(-INF)), "-inf");
     assert_eq!(show(Tensor::from(3u64)), "3");
-    // No noise after the significant digits.
+    // Digits of an f32 beyond the significant ones must be printed as zeros.
     assert_eq!(show(Tensor::from([16_777.215f32, 100.062_5])), "[16777.2150,   100.0625]");
 }
 

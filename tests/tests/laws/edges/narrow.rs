@@ -14,8 +14,8 @@ use tapeloom::prelude::*;
 const CANCEL: &[(&str, usize)] =
     &[("sinc", 0), ("hypot", 2), ("atan2", 2), ("beta", 2), ("betaln", 1)];
 
-/// The largest error of the functions in `CANCEL`: the first number times the larger of 1 and the arguments, plus the
-/// second number times the result.
+/// The error of a function in `CANCEL` is at most the first of these numbers times the larger of 1 and the arguments,
+/// plus the second number times the result.
 const CANCELLED: [f64; 2] = [1e-6, 1e-2];
 
 /// Functions that are compared in f32 and f64 in addition to those with recorded edge cases.

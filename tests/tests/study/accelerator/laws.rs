@@ -96,13 +96,13 @@ struct Layers {
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Wrong {
-    /// Nests whose layers are read in order are read backward, and vice versa.
+    /// The layers of a nest that should be read in order are read backward, and vice versa.
     Order,
     /// The first entry of a layer is stored at the offset of the second entry.
     Offset,
     /// Loads expect other bits than were stored.
     Bits,
-    /// An entry beyond the end of the layer is loaded.
+    /// The program loads an entry beyond the end of the layer.
     Beyond,
     /// The last entry of each layer is not stored.
     Short,

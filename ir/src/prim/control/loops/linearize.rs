@@ -331,8 +331,8 @@ impl Reading {
 
 /// The source of one residual of the linear iterations.
 enum Origin {
-    /// The linear iterations read the value again, without memory: from an operand of the loop, or as the
-    /// iteration number.
+    /// The residual takes no memory. The linear iterations read it from an operand of the loop, or it is the iteration
+    /// number.
     There(Reading),
     /// A value that depends on constants alone and is computed outside the loop; its index in `hoisted`.
     Hoisted(usize),

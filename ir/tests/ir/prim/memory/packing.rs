@@ -37,8 +37,9 @@ fn packing_round_trips() {
         let one = |i: usize| least + (i as i64 * 7919).rem_euclid(most - least + 1);
         Tensor::new(&[n], (0..n).map(one).collect::<Vec<_>>()).unwrap()
     };
-    // In order: the index of the largest of three elements; one of five codes around 0; indices up to 99,999; a
-    // constant; numbers near the least i64; numbers with a range of more than 32 bits, which are not packed.
+    // The packed numbers are, in this order, indices of one of three elements, five codes around 0, indices up to
+    // 99,999, a constant, numbers near the least i64, and numbers with a range of more than 32 bits, which are not
+    // packed.
     comes_back(&numbers(99, 0, 2), 0, 2, &[396, 28, 32]);
     comes_back(&numbers(33, -2, 2), -2, 2, &[132, 16, 16]);
     comes_back(&numbers(7, 0, 99_999), 0, 99_999, &[28, 24]);
