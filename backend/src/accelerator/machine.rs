@@ -87,8 +87,8 @@ macro_rules! machine {
                 Machine { name: "cal".into(), $($field: $cal,)* ..Machine::blank() }
             }
 
-            /// Returns another reading of the paper: a machine at 2 GHz, with cache ports that accept a request in
-            /// each tick.
+            /// Returns another reading of the TapeFlow paper: a machine at 2 GHz, with cache ports that accept a
+            /// request in each tick.
             pub fn fast() -> Machine {
                 Machine { name: "fast".into(), $($field: $fast,)* ..Machine::blank() }
             }

@@ -139,9 +139,10 @@ impl Counts {
 pub struct Energy {
     /// The energy as the TapeFlow paper counts it: accesses of the cache and of the scratchpad.
     pub paper: u64,
-    /// The energy as the paper counts it, plus one scratchpad access for each entry that a stream moves.
+    /// The energy as the TapeFlow paper counts it, plus one scratchpad access for each entry that a stream moves.
     pub with_streams: u64,
-    /// The energy as the paper counts it, plus one cache access for each cache line that was filled from memory.
+    /// The energy as the TapeFlow paper counts it, plus one cache access for each cache line that was filled from
+    /// memory.
     pub with_fills: u64,
 }
 

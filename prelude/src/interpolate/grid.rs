@@ -30,13 +30,13 @@ pub enum Border {
     /// All points of the grid outside of the array have this value, and places near the border are interpolated with
     /// them: SciPy's `grid-constant`, JAX's `constant`, PyTorch's `zeros`.
     GridConstant(f64),
-    /// The element at the border: `a a | a b c | c c`.
+    /// The array continues with the element at the border: `a a | a b c | c c`.
     Nearest,
-    /// Mirrored at the outermost points: `c b | a b c | b a`.
+    /// The array continues mirrored at the outermost points: `c b | a b c | b a`.
     Mirror,
-    /// Mirrored half a step beyond the outermost points: `b a | a b c | c b`.
+    /// The array continues mirrored half a step beyond the outermost points: `b a | a b c | c b`.
     Reflect,
-    /// Periodic: `b c | a b c | a b` (SciPy's `grid-wrap`).
+    /// The array continues periodically: `b c | a b c | a b` (SciPy's `grid-wrap`).
     Wrap,
 }
 

@@ -1,6 +1,6 @@
 //! Shape operations: reshaping, reordering, repeating, padding, joining and splitting.
 //!
-//! These operations do no arithmetic; compiled code turns them into index computations.
+//! These operations do no arithmetic. Compiled code turns them into index computations.
 
 use super::axes::{Axes, Axis, resolve_axes, resolve_axis};
 use super::{broadcast_var, emit, wrong};

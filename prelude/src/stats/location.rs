@@ -247,8 +247,8 @@ pub fn cauchy_kl(
             let [width, shift] = [s - t, m - n].map(|d| (d / s) * (d / t));
             0.25 * (width + shift)
         };
-        // If u is large it may overflow. Then the sum of the logarithms of the factors is accurate, because it does not
-        // cancel.
+        // A large u may overflow. Then compute the divergence as the sum of the logarithms of its factors, which is
+        // accurate because it does not cancel.
         let far = !excess([m, s, n, t]).lt(1e30);
         let part = |is_used: Var| {
             let harmless = [0.0, 1.0, 0.0, 1.0];

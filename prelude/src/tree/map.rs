@@ -273,7 +273,7 @@ impl Length {
             (sum(dtype, leaves.iter().map(square).collect(), at), by)
         };
         let [(small, down), (usual, one), (large, up)] = [down, 0, up].map(squares);
-        // If the unscaled sum is nan, both conditions are false and the result is nan.
+        // If the unscaled sum is nan, `over` and `under` are false, and the result is nan.
         let over = usual.is_infinite();
         let under = usual.lt(least);
         let pick = |usual, small, large| select(over, small, select(under, large, usual));

@@ -468,7 +468,8 @@ fn einsum_multiplies_in_the_cheapest_order() {
     // If all orders cost the same, products must be computed in the written order.
     let chain = "ij,jk,kl,lm->im";
     assert_eq!(program(chain, einsum), program(chain, einsum_left_to_right));
-    // For twelve operands the cheapest pair comes first.
+    // A product of twelve operands, where `einsum` always multiplies the cheapest pair next, must have the value of the
+    // product from left to right.
     let many = |f: fn(&str, &[Var]) -> Var| {
         let f = move |(a, x): (Var, Var)| {
             f("ab,bc,cd,de,ef,fg,gh,hi,ij,jk,kl,l->a", &[[a; 11].as_slice(), &[x]].concat())

@@ -595,7 +595,7 @@ fn bounds_hold() {
     };
     check_grads(sum, (SEEN, 0.5), 1).unwrap();
     check_grads(sum, (SEEN, 5.0), 1).unwrap();
-    // Bounds in the wrong order, known only at run time.
+    // Bounds in the wrong order that are known only at run time must give the status `NotFinite`.
     let (_, fit) = run(fit, (SEEN, -1.0)).unwrap();
     let status = optim::Status::of(&fit.outcome.status).unwrap();
     assert_eq!(status, optim::Status::NotFinite);

@@ -84,7 +84,7 @@ fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Prints the numbers that were measured for a claim of the paper, one JSON object per line.
+/// Prints the numbers that were measured for a claim of the TapeFlow paper, one JSON object per line.
 fn lines(claim: &Claim, outcome: &Outcome) {
     for record in &outcome.records {
         let line = json!({

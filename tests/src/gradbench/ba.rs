@@ -1,8 +1,8 @@
 //! `ba`: bundle adjustment, the reprojection errors of points seen by cameras, and their sparse Jacobian.
 //!
-//! A camera is `[r (3), C (3), f, u (2), k1, k2]`: rotation (axis times angle), centre, focal length, principal
-//! point, radial distortion. Each observation depends on one camera, one point and one weight, 15 numbers, so its
-//! Jacobian is a 2 by 15 block. All blocks together are `vmap` of the Jacobian of one observation.
+//! A camera is a vector `[r (3), C (3), f, u (2), k1, k2]` of rotation (axis times angle), centre, focal length,
+//! principal point, and radial distortion. Each observation depends on one camera, one point and one weight, 15
+//! numbers, so its Jacobian is a 2 by 15 block. All blocks together are `vmap` of the Jacobian of one observation.
 
 use super::{Answer, Eval, Failure, measure, natural, numbers};
 use serde_json::{Value, json};

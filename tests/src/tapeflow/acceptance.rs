@@ -11,28 +11,29 @@ use crate::Failure;
 use std::fmt;
 use tapeloom::accelerator::{Counts, System};
 
-/// Kernels whose time is modelled most accurately. For these, the speedup may differ less from the authors'.
+/// Kernels whose time is modelled most accurately. For these, the speedup may differ less from the TapeFlow authors'.
 const NEAR: [&str; 4] = ["mttkrp", "somier", "lenet", "pathfinder"];
 
-/// A kernel's figures, with a 2-way cache of 32 kB and streams that cost no time, compared with the authors' tables.
+/// A kernel's figures, with a 2-way cache of 32 kB and streams that cost no time, compared with the TapeFlow authors'
+/// tables.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Row {
     /// The name of the kernel.
     pub kernel: &'static str,
-    /// The ratio of our misses to the authors': without streams, and with streams.
+    /// The ratio of our misses to the TapeFlow authors': without streams, and with streams.
     pub misses: [f64; 2],
-    /// The factor by which streams reduce the cache lines moved: ours, the authors'.
+    /// The factor by which streams reduce the cache lines moved: ours, the TapeFlow authors'.
     pub lines: [f64; 2],
-    /// The speedup by streams: ours, the authors'.
+    /// The speedup by streams: ours, the TapeFlow authors'.
     pub faster: [f64; 2],
-    /// The ratio of our accesses to the authors', outside the tape and to the tape, each in the forward and the reverse
-    /// pass.
+    /// The ratio of our accesses to the TapeFlow authors', outside the tape and to the tape, each in the forward and
+    /// the reverse pass.
     pub accesses: [[f64; 2]; 2],
 }
 
 impl Row {
-    /// Returns whether misses, cache lines and speedup are near enough to the authors' figures. Misses are those of the
-    /// run without streams; misses of streams are included in the lines.
+    /// Returns whether misses, cache lines and speedup are near enough to the TapeFlow authors' figures. Misses are
+    /// those of the run without streams; misses of streams are included in the lines.
     pub fn inside(&self) -> [bool; 3] {
         let near = |x: f64, y: f64, within: f64| (x / y - 1.0).abs() <= within;
         let speed = if NEAR.contains(&self.kernel) { 0.15 } else { 0.25 };
@@ -44,7 +45,7 @@ impl Row {
     }
 }
 
-/// Runs the simulations of these kernels, and compares them with the authors' tables.
+/// Runs the simulations of these kernels, and compares them with the TapeFlow authors' tables.
 ///
 /// # Errors
 /// The errors of the compiler and the simulator.

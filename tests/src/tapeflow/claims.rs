@@ -17,9 +17,9 @@ pub struct Claim {
     pub number: usize,
     /// The text of the claim.
     pub claim: &'static str,
-    /// The figures in the paper, as text.
+    /// The figures in the TapeFlow paper, as text.
     pub paper: &'static str,
-    /// The figures in the authors' published tables, as text.
+    /// The figures in the TapeFlow authors' published tables, as text.
     pub raw: &'static str,
     /// The conditions under which the claim is reproduced, and beaten.
     pub criterion: &'static str,
@@ -51,9 +51,9 @@ pub struct Record {
     pub system: String,
     /// Our number.
     pub value: f64,
-    /// The number in the paper, if it states one.
+    /// The number in the TapeFlow paper, if it states one.
     pub paper: Option<f64>,
-    /// The number in the tables that the paper's authors published with their code, if it is there.
+    /// The number in the tables that the TapeFlow paper's authors published with their code, if it is there.
     pub raw: Option<f64>,
 }
 
@@ -102,7 +102,7 @@ fn records(system: &str, kernels: &Column, value: &[f64]) -> Vec<Record> {
     kernels.iter().zip(value).map(record).collect()
 }
 
-/// Adds to each record the number in the authors' tables for its kernel and this size of cache.
+/// Adds to each record the number in the TapeFlow authors' tables for its kernel and this size of cache.
 fn with_raw(records: Vec<Record>, of: impl Fn(&super::Raw) -> f64, cache: u64) -> Vec<Record> {
     let known = |record: Record| Record { raw: raw(record.kernel, cache).map(&of), ..record };
     records.into_iter().map(known).collect()
@@ -234,7 +234,7 @@ impl Faster {
     }
 
     /// Returns a summary of the speedups as text, for the forward or the reverse pass, with the mean `raw` of the
-    /// authors' tables.
+    /// TapeFlow authors' tables.
     fn phase(&self, raw: f64) -> String {
         let (ideal, in_time) = (&self.ideal, self.in_time());
         let [mean, least, most] = [geometric(ideal), lowest(ideal), highest(ideal)];

@@ -5,9 +5,9 @@ use super::runs::Runs;
 use crate::Failure;
 use std::fmt::Write;
 
-/// A figure of the paper, plotted from our measurements.
+/// A figure of the TapeFlow paper, plotted from our measurements.
 pub struct Figure {
-    /// The number of the figure in the paper.
+    /// The number of the figure in the TapeFlow paper.
     pub number: usize,
     /// The title of the figure.
     pub title: &'static str,

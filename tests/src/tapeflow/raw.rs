@@ -4,7 +4,7 @@
 //! (`TflowIdeal` here), and caches have two ways at every size. Mass spring is from another set of tables than the
 //! rest.
 
-/// A row of the authors' tables: a kernel's run with a cache of one size.
+/// A row of the TapeFlow authors' tables: a kernel's run with a cache of one size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Raw {
     /// The name of the kernel.
@@ -15,8 +15,8 @@ pub struct Raw {
     pub enzyme: [[u64; 3]; 2],
     /// Cache accesses, misses and cycles of the forward and of the reverse pass, with a streamed tape.
     pub tflow: [[u64; 3]; 2],
-    /// The cache lines moved without and with streams: cache fills, and lines streamed back, as the authors counted
-    /// them.
+    /// The cache lines moved without and with streams: cache fills, and lines streamed back, as the TapeFlow authors
+    /// counted them.
     pub lines: [u64; 2],
 }
 
@@ -34,14 +34,14 @@ impl Raw {
     }
 }
 
-/// Returns the authors' row for a kernel and a size of the cache in bytes, if there is one.
+/// Returns the TapeFlow authors' row for a kernel and a size of the cache in bytes, if there is one.
 pub fn raw(kernel: &str, cache: u64) -> Option<&'static Raw> {
     RAW.iter().find(|raw| raw.kernel == kernel && raw.cache == cache)
 }
 
 const K: u64 = 1024;
 
-/// All rows of the authors' tables.
+/// All rows of the TapeFlow authors' tables.
 pub const RAW: &[Raw] = &[
     Raw {
         kernel: "gravity",

@@ -16,21 +16,22 @@ pub struct Study {
     pub name: &'static str,
     /// The form of the kernel in the suite.
     pub form: Form,
-    /// The extents in the tables of runs that the paper's authors published.
+    /// The extents in the tables of runs that the TapeFlow paper's authors published.
     pub size: &'static [usize],
     /// The number of values that a block of unrolled code stores, if the unroll factor is known.
     pub block: u64,
     /// The unroll factors; empty if unknown or 1.
     pub unroll: &'static [u64],
-    /// The extents in the paper's second table.
+    /// The extents in the TapeFlow paper's second table.
     pub table: &'static [usize],
     /// The extents at which fully unrolled code fills about one instruction window; empty if there are none.
     pub small: &'static [usize],
-    /// The kernel's row in the paper's second table: the size of the tape in kB, and the number of layers.
+    /// The kernel's row in the TapeFlow paper's second table: the size of the tape in kB, and the number of layers.
     pub paper: [u64; 2],
-    /// The number of values on the tape by our count of the authors' code.
+    /// The number of values on the tape by our count of the TapeFlow authors' code.
     pub values: u64,
-    /// Whether the paper's number of layers can be derived from the authors' code, so that our number must equal it.
+    /// Whether the TapeFlow paper's number of layers can be derived from the authors' code, so that our number must
+    /// equal it.
     pub certain: bool,
 }
 
@@ -153,7 +154,7 @@ impl Study {
     }
 
     /// Returns the study of the form `Form::Measured`, if the kernel has that form, or `None`. The form exists where
-    /// the authors' tables count more accesses and longer dependence chains than their program has.
+    /// the TapeFlow authors' tables count more accesses and longer dependence chains than their program has.
     pub fn measured(self) -> Option<Study> {
         self.find(Form::Measured).map(|kernel| Study { form: kernel.form, ..self })
     }
@@ -164,9 +165,9 @@ impl Study {
 
     /// Returns the addresses of the arrays: adjacent, with words of eight bytes on the tape.
     ///
-    /// For MTTKRP the addresses of the paper's authors are known. They are of structures with a header of 48 bytes,
-    /// which start 864 bytes apart whatever their size, in the order A, B, D, C and their cotangents; the last one
-    /// starts 8 bytes behind the one before.
+    /// For MTTKRP the addresses of the TapeFlow paper's authors are known. They are of structures with a header of 48
+    /// bytes, which start 864 bytes apart whatever their size, in the order A, B, D, C and their cotangents; the last
+    /// one starts 8 bytes behind the one before.
     pub fn map(&self) -> AddressMap {
         let mut map = AddressMap { word: 8, ..AddressMap::default() };
         if self.name == "mttkrp" {

@@ -15,8 +15,8 @@ fn within(found: u64, expected: u64, part: f64) {
     assert!(off.abs() <= part, "{found} is not about {expected}");
 }
 
-/// MTTKRP, written with the public API, is compiled with the options that model the authors' compiler, and replayed at
-/// the authors' addresses. Its misses must be within 2 % of those of their simulator.
+/// MTTKRP, written with the public API, is compiled with the options that model the TapeFlow authors' compiler, and
+/// replayed at the authors' addresses. Its misses must be within 2 % of those of their simulator.
 #[test]
 fn a_program_replayed_has_the_misses_of_the_authors() {
     let mut runs = Runs::new(|_| ());
@@ -35,8 +35,8 @@ fn a_program_replayed_has_the_misses_of_the_authors() {
     assert_eq!(streamed, 1_536);
 }
 
-/// For kernels whose figure in the paper agrees with the authors' code, the number of tape loads must be within 0.5 %
-/// of the paper's; the numbers of the other kernels are printed.
+/// For kernels whose figure in the TapeFlow paper agrees with the authors' code, the number of tape loads must be
+/// within 0.5 % of the paper's; the numbers of the other kernels are printed.
 #[test]
 fn residuals_of_kernels_equal_the_study() {
     let mut runs = Runs::new(|_| ());
@@ -51,8 +51,8 @@ fn residuals_of_kernels_equal_the_study() {
     }
 }
 
-/// A layer is one execution of a block of unrolled code: the number of blocks must be the paper's number of layers, for
-/// three of the kernels whose unroll factors are known.
+/// A layer is one execution of a block of unrolled code: the number of blocks must be the TapeFlow paper's number of
+/// layers, for three of the kernels whose unroll factors are known.
 #[test]
 fn blocks_of_unrolled_loops_are_the_layers_of_the_paper() {
     let mut runs = Runs::new(|_| ());

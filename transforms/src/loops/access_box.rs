@@ -17,7 +17,7 @@ use tapeloom_ir::analysis::interval::Interval;
 /// The range of indices that an area covers along one axis: a base, and offsets from it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct AxisRange {
-    /// The affine form, equal in all iterations, to which the offsets are added.
+    /// The base, an affine form that has the same value in all iterations.
     pub(super) base: Affine<Symbol>,
     /// The smallest and the largest offset from the base, both inclusive.
     pub(super) least: i64,

@@ -400,8 +400,8 @@ fn scaled_columns(b: &Builder<'_>, x: Atom, y: Atom) -> Atom {
     times(b, x, by_column(b, y, rows(b, x)))
 }
 
-/// Emits the elements of `x` where row and column belong to the same vector, and those of `y` elsewhere. The
-/// columns of `y` are those at the positions `read`.
+/// Emits `y` with its diagonal replaced by that of `x`, where column j of `y` counts as the column at the j-th position
+/// of `read`.
 fn on_own(b: &Builder<'_>, read: &Ranges, x: Atom, y: Atom) -> Atom {
     let shape = b.shape_of(y);
     b.emit1(Scalar::Select, &[same_vector_mask(b, &shape, read), x, y])

@@ -63,7 +63,8 @@ pub enum Equality {
     Compose(fn(outer: &Op, inner: &Op, x: &Type) -> Option<Vec<Op>>),
     /// Returns whether `op(x) = x`, for a primitive `op` of one operand, given the type of `x`.
     Identity(fn(op: &Op, x: &Type) -> bool),
-    /// Another equality of an equation with a term that depends on the definitions of its operands.
+    /// A rule by a function, which returns a term that equals the equation. The term may depend on the definitions of
+    /// the equation's operands.
     Site {
         /// Whether the rule may apply to an equation with this primitive.
         outer: fn(&Op) -> bool,

@@ -9,7 +9,7 @@ use crate::prim::elementwise::{Linear, Partial};
 use crate::prim::rules::expr::Expr;
 use crate::prim::rules::rewrite::When;
 
-/// The family of these functions on the page of primitives.
+/// The section of the page of primitives that lists the functions of this file.
 pub(super) const FAMILY: Family = Family::Arithmetic;
 
 const STEP: Partial = Partial::Zero("constant between its jumps");

@@ -9,7 +9,7 @@ use crate::prim::rules::rewrite::When;
 use crate::prim::{Code, Family};
 use std::f64::consts::{LN_2, LOG2_E, LOG10_E};
 
-/// The family of these functions on the page of primitives.
+/// The section of the page of primitives that lists the functions of this file.
 pub(super) const FAMILY: Family = Family::Exponential;
 
 /// `eˣ`

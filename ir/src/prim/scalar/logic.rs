@@ -6,7 +6,7 @@ use crate::prim::Family;
 use crate::prim::elementwise::{Linear, Partial};
 use crate::prim::rules::rewrite::When;
 
-/// The family of these functions on the page of primitives.
+/// The section of the page of primitives that lists the functions of this file.
 pub(super) const FAMILY: Family = Family::Logic;
 
 const BOOL: Partial = Partial::Zero("a bool has no tangent");

@@ -11,7 +11,7 @@ use crate::prim::rules::expr::Expr;
 use crate::prim::{Gammainc, Polygamma};
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 
-/// The family of these functions on the page of primitives.
+/// The section of the page of primitives that lists the functions of this file.
 pub(super) const FAMILY: Family = Family::Special;
 
 /// The logistic function `1 / (1 + e⁻ˣ)`.
@@ -251,7 +251,7 @@ pub(super) const HYP1F1: Row = Row {
     rewrites: &[],
 };
 
-/// The reason for the error where a derivative of these functions in a parameter is requested.
+/// The reason in the error about a derivative in a parameter that does not exist.
 const NO_PARAMETER: &str = "derivatives in the parameters are not implemented";
 
 /// Returns `x`, or `other` where the density f is 0. There f is 0 for neighbouring parameters too, and a

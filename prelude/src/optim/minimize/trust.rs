@@ -23,10 +23,10 @@ use tapeloom_ir::Dtype;
 
 /// λ is accepted if |D p| differs from Δ by at most this multiple of Δ.
 const SLACK: f64 = 0.1;
-/// The largest number of λ that are tried.
+/// The largest number of damping parameters λ that are tried.
 const TRIALS: i64 = 10;
 
-/// Returns a positive number near the smallest number of the dtype, in place of a λ of 0.
+/// Returns a positive number near the smallest number of the dtype. It replaces a damping parameter λ of 0.
 pub(super) fn tiny(dtype: Dtype) -> f64 {
     if dtype == Dtype::F32 { 1e-37 } else { 1e-300 }
 }

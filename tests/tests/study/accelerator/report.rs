@@ -183,8 +183,8 @@ fn state_lifetimes_and_edges_are_counted() {
     assert_eq!((mean / s.mean_alive()).round(), 38.0);
 }
 
-/// Compares a kernel with the authors' tables (32 kB, 2 ways, streams that cost no time): cache lines moved without and
-/// with streams, and their ratio, within a tenth; the total speedup within a relative tolerance.
+/// Compares a kernel with the TapeFlow authors' tables (32 kB, 2 ways, streams that cost no time): cache lines moved
+/// without and with streams, and their ratio, within a tenth; the total speedup within a relative tolerance.
 #[track_caller]
 fn check_authors(kernel: &dyn Kernel, lines: [f64; 2], faster: f64, within: f64) {
     let machine = Machine::cal();

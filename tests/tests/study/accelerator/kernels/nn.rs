@@ -6,8 +6,9 @@ use crate::accelerator::kernel::{At, Emit, Kernel, noise};
 use tapeloom_backend::accelerator::*;
 
 pub(crate) struct Nn {
-    /// The distance in bytes between neighbouring weights. The authors' tables have two misses per eight weights and,
-    /// with streams, where only weights miss in the reverse pass, 1,965 misses in total, as if the distance were 16.
+    /// The distance in bytes between neighbouring weights. The TapeFlow authors' tables have two misses per eight
+    /// weights and, with streams, where only weights miss in the reverse pass, 1,965 misses in total, as if the
+    /// distance were 16.
     pub(crate) apart: u64,
 }
 

@@ -11,8 +11,8 @@ use crate::accelerator::kernel::{At, Emit, Kernel, noise};
 use tapeloom_backend::accelerator::*;
 
 pub(crate) struct Somier {
-    /// Whether the cotangents of F are loaded from memory. The accesses of the authors' code suggest that they are
-    /// constants there.
+    /// Whether the cotangents of F are loaded from memory. The accesses of the TapeFlow authors' code suggest that they
+    /// are constants there.
     pub(crate) seeds: bool,
 }
 
