@@ -1,6 +1,6 @@
 //! Fingerprints of the results of a compilation: loop program, memory plan, layouts of the tape.
 //!
-//! A fingerprint covers structure, but no names, lines, times or texts; see [`tapeloom_ir::fingerprint`].
+//! A fingerprint covers structure, but no names, lines, times or texts. See [`tapeloom_ir::fingerprint`].
 
 use crate::layout::{Layout, Pipeline, ScratchpadModel};
 use crate::loop_ir::Program;

@@ -52,7 +52,7 @@ pub mod data_loading {}
 pub mod narrow_numbers {}
 
 /// Masked arrays: use an array of bools as a mask beside the numbers, with [`select`](crate::Var::select). A masked
-/// mean is the quotient of two sums; `nanmean` and its variants ignore nan.
+/// mean is the quotient of two sums. `nanmean` and its variants ignore nan.
 #[doc(alias = "masked_array", alias = "ma", alias = "masked_where")]
 #[doc(alias = "nanstd", alias = "nanvar", alias = "nanmedian", alias = "nanpercentile")]
 pub mod masked_arrays {}

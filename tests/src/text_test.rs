@@ -11,7 +11,7 @@
 //! // func @f.bwd(..) ..
 //! ```
 //!
-//! The pipeline starts at the last function of the text; steps are separated by `|`:
+//! The pipeline starts at the last function of the text. Its steps are separated by `|`:
 //!
 //! | step | meaning |
 //! |---|---|
@@ -191,7 +191,7 @@ impl<'t> TextTest<'t> {
 
     /// Applies the pipeline's passes to a loop program, and returns the program's text, or the layout of its tape. If
     /// there are lines `// args: ..`, the interpreter runs the program after each pass, and machine code runs the final
-    /// program; results must agree.
+    /// program. All results must agree.
     fn kernels(&self) -> Result<String, Failure> {
         let lines = self.input.lines().filter(|line| !line.starts_with("//"));
         let text: String = lines.map(|line| format!("{line}\n")).collect();

@@ -1,6 +1,7 @@
 //! Dead-code elimination in loop programs: removes scalar values and variables without readers.
 //!
-//! Stores are never removed here; [`redundant_memory`](crate::passes::redundant_memory) removes overwritten stores.
+//! Stores are never removed here. The pass [`redundant_memory`](crate::passes::redundant_memory) removes overwritten
+//! stores.
 
 use super::{Arg, Assign, ScalarId, Stmt, VarId, visit};
 use cranelift_entity::EntitySet;

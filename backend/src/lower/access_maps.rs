@@ -23,8 +23,8 @@ impl<'a> Reader<'a> {
     }
 
     /// Adds the array reads that a load of `source` causes. For each axis of `source`, `at` holds the fusion
-    /// candidate's axis with the same index. The recursion is as deep as the chain of movement nodes; `build` bounds
-    /// the length of such chains.
+    /// candidate's axis with the same index. The recursion is as deep as the chain of movement nodes, and `build`
+    /// bounds the length of such chains.
     pub(crate) fn visit(&mut self, source: Source, at: &[Option<usize>]) {
         let Some(id) = source.node() else { return };
         let node = &self.graph.nodes[id];

@@ -22,7 +22,7 @@ struct Budget {
     /// through two views is computed twice.
     seen: SmallVec<[(NodeId, usize); 16]>,
     /// The chains of views through which values are read. An entry is a view and the position of the chain that the
-    /// view extends. Position 0 is the empty chain; `views[n]` has position n + 1.
+    /// view extends. Position 0 is the empty chain, and entry n has position n + 1.
     views: SmallVec<[(usize, NodeId); 8]>,
 }
 

@@ -168,8 +168,8 @@ pub fn atan2(y: f64, x: f64) -> f64 {
     Atan2::here(y, x)
 }
 
-/// Returns three values: whether `|x|` is above ½, so that the half-angle formula is used; the reduced argument,
-/// at most ½; and the arcsine of the reduced argument minus the argument.
+/// Returns three values: whether `|x|` is above ½, so that the half-angle formula is used, the reduced argument, at
+/// most ½, and the arcsine of the reduced argument minus the argument.
 #[inline(always)]
 fn halved<N: Number>(x: N) -> (N::Mask, N, N) {
     let (half, a) = (N::of(N::Float::HALF), x.abs());

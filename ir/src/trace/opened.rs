@@ -57,8 +57,8 @@ pub fn frame(transform: &'static str, at: Loc, params: &[Param]) -> Opened {
     Opened::new(Context { transform, at }, params, Runs::AsFunction)
 }
 
-/// Opens a frame for a closure that is run in place: the body of a loop, a branch. Unlike in [`frame()`], the
-/// closure may write state from outside; [`Closed::held`] lists that state.
+/// Opens a frame for a closure that is run in place: the body of a loop, a branch. Unlike in [`frame()`], the closure
+/// may write state from outside. The field [`Closed::held`] lists that state.
 pub fn body(transform: &'static str, at: Loc, params: &[Param]) -> Opened {
     Opened::new(Context { transform, at }, params, Runs::InPlace)
 }

@@ -5,9 +5,9 @@
 //! ifft:  x[k] = Σ_j y[j] exp(+2 π i j k / n) / n
 //! ```
 //!
-//! Names and conventions are those of `numpy.fft`. Complex arrays are [`Complex`](crate::Complex); `fft` and its
-//! variants accept real arrays, too. The axis, the number of points and the normalization are given by an
-//! [`Along`]: an axis as a number, or [`along`]`(axis)` with further options.
+//! Names and conventions are those of `numpy.fft`. Complex arrays are [`Complex`](crate::Complex). `fft` and its
+//! variants accept real arrays, too. The axis, the number of points and the normalization are given by an [`Along`]: an
+//! axis as a number, or [`along`]`(axis)` with further options.
 //!
 //! ```
 //! use tapeloom::prelude::*;

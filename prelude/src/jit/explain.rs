@@ -154,9 +154,9 @@ impl Explanation {
         self.report.tape()
     }
 
-    /// Returns the bytes of workspace of a call, besides arguments and results. The number is known before the call.
-    /// It excludes buffers of the matrix library for large products, and residuals of loops whose trip count is
-    /// known only at run time; [`Jit::report`](crate::Jit::report) counts the latter.
+    /// Returns the bytes of workspace of a call, besides arguments and results. The number is known before the call. It
+    /// excludes buffers of the matrix library for large products, and residuals of loops whose trip count is known only
+    /// at run time, which [`Jit::report`](crate::Jit::report) counts.
     pub fn workspace_bytes(&self) -> usize {
         self.report.peak
     }

@@ -30,7 +30,7 @@ pub(super) struct Point<'a> {
 
 impl Point<'_> {
     /// Emits a link: the result of `value` along `directions`. The derivative of the link with respect to the matrix is
-    /// computed by `rule`; without a rule, this derivative is an error. The derivatives with respect to captures of the
+    /// computed by `rule`. Without a rule, this derivative is an error. The derivatives with respect to captures of the
     /// closure `value` are those of the traced closure.
     pub(super) fn link(
         self,

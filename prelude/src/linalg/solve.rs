@@ -241,8 +241,8 @@ fn plain_pinv(a: Var) -> Var {
 }
 
 /// Returns the least squares solution of `A x = b`: among all `x` with the smallest `|A x - b|`, the shortest one. `a`
-/// is `[m, n]`, floats; `b` is `[m]` or `[m, columns]`, and the result is `[n]` or `[n, columns]`. Matrices may have
-/// any rank. The solution and its derivative are computed by [`pinv`].
+/// has the shape `[m, n]` and floats, `b` is `[m]` or `[m, columns]`, and the result is `[n]` or `[n, columns]`.
+/// Matrices may have any rank. The solution and its derivative are computed by [`pinv`].
 ///
 /// ```
 /// use tapeloom::prelude::*;

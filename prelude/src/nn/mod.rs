@@ -1,5 +1,5 @@
 //! Neural networks: functions of several operations or with a state. A layer is a line of array operations, for
-//! instance `x.dot(w) + b`; parameters are any tree.
+//! instance `x.dot(w) + b`. Parameters are any tree.
 //!
 //! | feature | location |
 //! |---|---|

@@ -1,5 +1,5 @@
-//! Operators: `+ - * / %` and unary `-` between `Var`s, Rust numbers and tensors, on either side. As in Rust, `%`
-//! is the remainder of the division truncated towards zero; numpy's remainder, with the sign of the divisor, is
+//! Operators: `+ - * / %` and unary `-` between `Var`s, Rust numbers and tensors, on either side. As in Rust, `%` is
+//! the remainder of the division truncated towards zero. Numpy's remainder, with the sign of the divisor, is
 //! [`mod_floor`](Var::mod_floor). (`& | ^ !` and shifts are in the module of comparisons.)
 
 use super::{binary, emit};

@@ -30,7 +30,7 @@ fn fold(cumulation: Cumulation, x: Var, axis: usize, reverse: bool, at: Loc) -> 
 
 /// Computes `s[i] = s[i-1] e^(m[i-1] - m[i]) + e^(x[i] - m[i])` and returns `ln s + m`, where m is the maximum so far.
 /// The result does not depend on m, so m is a constant for derivatives. If m is infinite, the result is infinite, too,
-/// and its derivative is 0; earlier terms are then multiplied by 0 or never read.
+/// and its derivative is 0. Earlier terms are then multiplied by 0 or never read.
 fn logsumexp(x: Var, axis: usize, reverse: bool, at: Loc) -> Var {
     of_floats("cumlogsumexp", [x], at, |[x]| {
         let peak = fold(Cumulation::Max, x, axis, reverse, at).stop_gradient();

@@ -80,7 +80,7 @@ impl Var {
     }
 
     /// Returns the general contraction of two arrays. Axes are given in pairs (axis of `self`, axis of `y`). Pairs in
-    /// `batch` are shared axes and come first in the result; pairs in `contract` are summed over. Then follow the other
+    /// `batch` are shared axes and come first in the result. Pairs in `contract` are summed over. Then follow the other
     /// axes of `self`, then those of `y`.
     #[track_caller]
     pub fn dot_general(

@@ -1,5 +1,5 @@
-//! `checkpoint`: a closure whose reverse pass saves or recomputes values by a policy. `checkpoint_carries`: a closure
-//! whose loops save a fixed number of carries.
+//! `checkpoint` makes a closure whose reverse pass saves or recomputes values by a policy. `checkpoint_carries` makes a
+//! closure whose loops save a fixed number of carries.
 
 use crate::Var;
 use crate::function::{Function, one};

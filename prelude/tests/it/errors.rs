@@ -358,7 +358,8 @@ fn lines_of_the_standard_library_are_not_shown() {
     assert!(lines[2].contains(&format!("made at {}", place(born.get()))), "{text}");
     assert!(lines[3].contains(&format!("made at {}", place(born.get()))), "{text}");
 
-    // The wrong operation is called through two functions of the standard library.
+    // A wrong operation that is called through two functions of the standard library (`map`, `product`) must be
+    // reported, too.
     let error = fails(
         |(x, y): (Var, Var)| {
             born.set(line!() + 1);

@@ -1,6 +1,6 @@
 //! The nine kernels as the TapeFlow study ran them: sizes, unroll factors, and addresses of arrays.
 //!
-//! All kernels use the machine parameters of [`Machine::cal`](tapeloom::accelerator::Machine); none was chosen to fit a
+//! All kernels use the machine parameters of [`Machine::cal`](tapeloom::accelerator::Machine). None was chosen to fit a
 //! figure. The authors' compiler unrolls inner loops, and a layer is one execution of such an unrolled block. The
 //! unroll factors of five kernels follow from the numbers of layers in the paper: 10,400 layers, for example, are 400
 //! (400 / 16 + 1), hence a factor of 16. Loops are unrolled for the claims about unrolling, and run as written for all

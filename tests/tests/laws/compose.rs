@@ -1,7 +1,7 @@
 //! The composition matrix: every example under every sequence of up to three transforms.
 //!
-//! Each sequence ("word") of the transforms jvp, vjp and vmap is applied transform by transform; see
-//! [`tapeloom_tests::transform_words`] for the checks after each.
+//! Each sequence ("word") of the transforms jvp, vjp and vmap is applied transform by transform. For the checks after
+//! each transform see [`tapeloom_tests::transform_words`].
 //!
 //! The first transform takes all arguments as active or batched; later ones take a choice drawn from a fixed seed.
 //! All failures are reported together, each with its program.

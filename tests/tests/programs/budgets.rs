@@ -363,8 +363,8 @@ fn a_budget_with_room_for_all_costs_nothing() {
     }
 }
 
-/// Regressions: programs with values between the two passes that the tape once did not count. Tapes must be within the
-/// budget.
+/// Tapes must be within the budget. In these programs (regressions), some values live between the two passes and were
+/// once not counted as tape.
 #[test]
 fn no_value_between_the_passes_is_left_out_of_the_tape() {
     let x = Tensor::full(&[1000], 0.3).unwrap();

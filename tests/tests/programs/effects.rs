@@ -123,8 +123,8 @@ fn reports_when_compiled(m: &mut Module, f: FuncId, args: &[Tensor], log: &Liste
 }
 
 /// A program with effects between loops and updates that lowering may move. It has outlined calls, one without results
-/// and one with an unread result; effects on views, slices, constants and empty arrays; and an effect on the array that
-/// an update overwrites.
+/// and one with an unread result. It has effects on views, slices, constants and empty arrays, and an effect on the
+/// array that an update overwrites.
 const ARRAYS: &str = "
 func @log(%0: f64[3]) -> () {
   %1: f64[3] = exp %0

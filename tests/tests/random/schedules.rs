@@ -84,8 +84,8 @@ fn memory_is_that_of_the_carries() {
             move |x: Var| fori_loop(n, |(_, c): (Var, (Var, Var))| swing(c), (x, x * 0.5)).0.sum();
         let few = jit(grad(checkpoint_carries(s, 1, f)));
         let found = few.explain(&x).unwrap().workspace_bytes();
-        // The limit in bytes is the sum of: the saved carries, with an iteration number each; the current carry and its
-        // cotangent; and 4096 for scalars.
+        // The limit in bytes is the size of the saved carries, with an iteration number each, of the current carry and
+        // its cotangent, and 4096 bytes for scalars.
         let most = s * (carry + 8) + 2 * carry + 4096;
         assert!(found <= most, "{n} iterations, {s} carries: {found} bytes, at most {most}");
         bytes.push(found);

@@ -216,7 +216,7 @@ struct Constants {
     /// barrier.
     in_memory: Vec<Vec<usize>>,
     /// Per equation: `Some` if an operand gets a barrier, so that no equal equation can exist. The inner option is the
-    /// shape of an elementwise equation; `None` for other equations.
+    /// shape of an elementwise equation, and `None` for other equations.
     hidden: Vec<Option<Option<Shape>>>,
 }
 

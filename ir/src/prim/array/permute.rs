@@ -1,4 +1,4 @@
-//! `permute{permutation}`: reorders the axes. (Other systems call this `transpose`; here that word means the
+//! `permute{permutation}`: reorders the axes. (Other systems call this `transpose`, but here that word means the
 //! transpose of a linear map.)
 //!
 //! Axis `a` of the result is axis `permutation[a]` of the operand: for `x: f64[2,3,5]`,

@@ -1,7 +1,7 @@
 //! The axes of transformed arrays, and half spectra, which determine the spectrum of a real sequence.
 //!
-//! The spectrum `y` of `n` real numbers has `y[n - k] = conj(y[k])`, so frequencies `0 ..= n/2` suffice. Each
-//! frequency strictly between 0 and `n/2` represents two; frequency 0 and, for even `n`, `n/2` represent one.
+//! The spectrum `y` of `n` real numbers has `y[n - k] = conj(y[k])`, so frequencies `0 ..= n/2` suffice. Each frequency
+//! strictly between 0 and `n/2` represents two. Frequency 0 and, for even `n`, `n/2` represent one.
 
 use crate::fault::{Fault, planted};
 use crate::lang::builder::Builder;

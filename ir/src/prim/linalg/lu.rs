@@ -5,9 +5,9 @@
 //! X = L⁻¹ dA[p] U⁻¹        dL = L tril(X, -1)        dU = triu(X) U
 //! ```
 //!
-//! The outputs are the factors in one matrix (`L` below the diagonal, with an implicit unit diagonal, and `U`
-//! on and above it), the exchanges (`pivots[i]`: the row that was exchanged with row i at step i), and the
-//! permutation `p` that results from them. The pivot is the element of largest absolute value in its column.
+//! The outputs are the factors in one matrix (`L` below the diagonal, with an implicit unit diagonal, and `U` on and
+//! above it), the exchanges (step i exchanged row i with row `pivots[i]`), and the permutation `p` that results from
+//! them. The pivot is the element of largest absolute value in its column.
 //!
 //! If there are more rows than columns, `L` is extended by columns of the identity; if there are fewer, `U` is
 //! extended by rows of it. Then both have inverses and the formula holds unchanged. Source: S. de Hoog, B.

@@ -324,10 +324,9 @@ pub(super) const POW: Row = Row {
     ],
 };
 
-/// The partial of a power with respect to x: `t · y xʸ⁻¹`. If y is 0, the factor `x⁻¹` would turn the zero into
-/// NaN or infinity for x = 0 and for x so small that `x⁻¹` overflows; there the formula is `(y / x) xʸ`. Where a
-/// branch is not selected, its operand is replaced instead of its result, so that derivatives of the formula are
-/// right too.
+/// The partial of a power with respect to x: `t · y xʸ⁻¹`. If y is 0, the factor `x⁻¹` would turn the zero into NaN or
+/// infinity for x = 0 and for x so small that `x⁻¹` overflows. There the formula is `(y / x) xʸ`. Where a branch is not
+/// selected, its operand is replaced instead of its result, so that derivatives of the formula are right too.
 fn pow_x<'b, 'm>(t: Expr<'b, 'm>, x: &[Expr<'b, 'm>], power: Expr<'b, 'm>) -> Expr<'b, 'm> {
     let (x, y) = (x[0], x[1]);
     if let Some(p) = y.atom.literal().filter(|y| !y.is_zero()) {

@@ -260,8 +260,8 @@ fn inside<'b, 'm>(f: Expr<'b, 'm>, x: Expr<'b, 'm>, other: f64) -> Expr<'b, 'm> 
     f.eq(f.number(0.0)).select(x.number(other), x)
 }
 
-/// The derivative `∂f/∂y` of the gamma density f with shape a: `f (a - 1 - y) / y`. At y = 0 this is 0/0 or 0 ·
-/// inf for `a ≥ 1`; there the derivative is the difference of the densities with the shapes a - 1 and a.
+/// The derivative `∂f/∂y` of the gamma density f with shape a: `f (a - 1 - y) / y`. At y = 0 this is 0/0 or 0 · inf for
+/// `a ≥ 1`. There the derivative is the difference of the densities with the shapes a - 1 and a.
 fn gamma_density_slope<'b, 'm>(a: Expr<'b, 'm>, y: Expr<'b, 'm>, f: Expr<'b, 'm>) -> Expr<'b, 'm> {
     let end = y.eq(y.number(0.0)).and(a.ge(a.number(1.0)));
     let below = end.select(a - 1.0, a.number(2.0)).gamma_density(end.select(y, y.number(1.0)));

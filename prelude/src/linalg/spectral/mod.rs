@@ -121,7 +121,7 @@ pub fn spectral_sum(a: Var, f: impl Fn(Var) -> Var) -> Var {
 /// Returns the symmetric square roots of symmetric matrices `a` `[.., n, n]`, floats, without negative eigenvalues.
 ///
 /// This is [`matrix_function`] with `f = √`, for the symmetric part of `a`. At singular matrices the root exists, and
-/// its derivative is not finite; [`sqrtm`](super::sqrtm), which is for general matrices, gives nan there. Negative
+/// its derivative is not finite. [`sqrtm`](super::sqrtm), which is for general matrices, gives nan there. Negative
 /// eigenvalues within rounding errors of the largest one count as 0; other negative eigenvalues give nan.
 ///
 /// ```

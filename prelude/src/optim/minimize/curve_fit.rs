@@ -102,7 +102,7 @@ where
 
 impl<P: Tree<Var>> CurveFit<'_, P> {
     /// Sets the standard deviations of `y`, floats that broadcast to its shape: residuals are divided by them. By
-    /// default they are only weights, and a common factor has no effect; see
+    /// default they are only weights, and a common factor has no effect. See
     /// [`absolute_sigma`](CurveFit::absolute_sigma).
     #[track_caller]
     pub fn sigma(self, sigma: impl IntoVar) -> Self {

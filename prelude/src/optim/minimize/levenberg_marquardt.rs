@@ -48,7 +48,7 @@ pub struct LevenbergMarquardt;
 /// ```
 ///
 /// # End of the search
-/// The search ends by the tests of MINPACK; [`Outcome::status`] says by which one.
+/// The search ends by one of the tests of MINPACK. [`Outcome::status`] says by which one.
 ///
 /// | option | test | status |
 /// |---|---|---|

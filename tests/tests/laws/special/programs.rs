@@ -167,7 +167,7 @@ fn values_and_derivatives_beyond_the_range_of_their_terms() {
     }
     let slope = item(run(grad(|q: Var| constant(2.0).zeta(q)), 1e150));
     assert!((slope / -1e-300 - 1.0).abs() < 1e-14, "{slope}");
-    // If x and y are close, x ln(x / y) - x + y is about the square of the difference over 2 x.
+    // If x and y are close, `kl_div`, which is x ln(x / y) - x + y, must equal its series in 1 - y / x.
     for off in [1e-3f64, 1e-6, 1e-9] {
         let f = |(x, y): (Var, Var)| x.kl_div(y);
         let (x, y) = (2.0, 2.0 * (1.0 - off));

@@ -59,7 +59,8 @@ fn figures(kernel: &dyn Kernel, machine: &Machine, system: System) -> Figures {
     }
 }
 
-/// Compares the figures of a kernel with those of the prototype, within a relative tolerance.
+/// Compares the figures of a kernel with those of the prototype (another implementation of the same model), within a
+/// relative tolerance.
 #[track_caller]
 fn check(kernel: &dyn Kernel, within: f64, expected: &Figures) {
     let found = figures(kernel, &prototype(), System::TFLOW);
@@ -107,8 +108,8 @@ fn pathfinder_takes_the_ticks_of_the_prototype() {
 
 #[test]
 fn logsum_takes_the_ticks_of_the_prototype() {
-    // The reverse pass misses 3,485 times here and 3,269 times in the prototype, where more lines remain in the cache
-    // from the forward pass.
+    // The reverse pass misses 3,485 times here and 3,269 times in the prototype (another implementation of the model),
+    // where more lines remain in the cache from the forward pass.
     let (ticks, misses) = ([40_017.0, 56_459.0], [3_750.0, 3_269.0]);
     let expected = Figures { ticks, misses, faster: [1.0, 1.41, 1.21], lines: 1.40 };
     check(&Logsum { first: false }, 0.07, &expected);

@@ -1,9 +1,9 @@
 //! The e-graph: programs as classes of equal terms.
 //!
-//! An e-node is one of the IR's own primitives with operands; there is no second list of operators. A value
-//! from outside the program is a leaf. A primitive with several outputs is one node (a *bundle*) and a
-//! projection for each output. Operands of commutative primitives are sorted whenever a node is made or its
-//! operands are renamed, so `a + b` and `b + a` are one node and rules need only one order.
+//! An e-node is one of the IR's own primitives with operands, so there is no second list of operators. A value from
+//! outside the program is a leaf. A primitive with several outputs is one node (a *bundle*) and a projection for each
+//! output. Operands of commutative primitives are sorted whenever a node is made or its operands are renamed, so
+//! `a + b` and `b + a` are one node and rules need only one order.
 //!
 //! Every class has the type of its values and, if all elements equal one constant, that constant: such a class
 //! gets the literal (or an array filled with it) as a node, which is constant folding.

@@ -40,8 +40,8 @@ pub(super) struct AxisPlan {
     pub(super) over_taps: bool,
     /// The greatest common divisor of the two coefficients.
     pub(super) common: i64,
-    /// The coefficients divided by `common`: `phases` for the axis along which windows move, `step` for the
-    /// summed axis.
+    /// The two coefficients divided by their greatest common divisor `common`: `phases` for the axis along which
+    /// windows move, `step` for the summed axis.
     pub(super) phases: i64,
     pub(super) step: i64,
     /// The divisor of the index at which windows read; 1 except for a sum that stays as written.

@@ -17,7 +17,8 @@ use crate::lang::problem::Problem;
 pub enum OutputSource {
     /// The output of the new loop at this position.
     Output(usize),
-    /// The operand of the loop at this position: the original output is an unchanged carry.
+    /// The operand of the loop at this position, because the output of the old loop is a carry that no iteration
+    /// changes.
     Operand(usize),
 }
 
