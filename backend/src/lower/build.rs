@@ -325,8 +325,8 @@ impl Flatten<'_> {
                 let whole = self.graph.array(operands[0]).shape;
                 let part = self.graph.array(operands[1]).shape;
                 match literal_starts(&operands[2..], &whole, &part) {
-                    // A small array (see `small`) is updated in registers: each element is selected from the
-                    // update or from the old array.
+                    // An array that the function `small` accepts is updated in registers: each element is selected from
+                    // the update or from the old array.
                     Some(starts)
                         if small(&whole, &part, self.graph.machine)
                             && !self.changes_carry(operands[0], &whole) =>

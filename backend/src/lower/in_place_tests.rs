@@ -241,7 +241,7 @@ fn updates_in_a_circle_and_a_pass_behind_them() {
 fn random_program(random: &mut impl FnMut(usize) -> usize) -> String {
     let mut text = String::new();
     let mut next = 4;
-    // The numbers of the values of type f64[100]; 0 and 1 are arguments.
+    // The numbers of the program's values that have the type f64[100]. The first two, 0 and 1, are arguments.
     let mut arrays = vec![0, 1];
     let indices = ["%2", "%3", "5", "-1"];
     let equations = 4 + random(12);

@@ -124,7 +124,7 @@ fn draws_are_the_same_again() {
         vec![y, dy]
     });
     let (n, m) = (kept[1] / kept[0], again[1] / again[0]);
-    // n cos n / sin n is injective for n in (0, 1).
+    // The ratio n cos n / sin n of gradient and value determines a drawn number n in (0, 1).
     assert!((0.6..1.0).contains(&n) && (0.6..1.0).contains(&m), "{kept:?} {again:?}");
     // All columns of a Jacobian must be computed with the same draws.
     let j =

@@ -50,9 +50,9 @@ pub enum Iterations {
     Counted,
     /// `while_loop` until a differentiated value reaches a limit.
     Until,
-    /// `fori_loop` that writes rows of a `Ref`, and reads them.
+    /// A `fori_loop` that writes rows of a `Ref`, and reads them.
     Table,
-    /// `fori_loop` that writes rows of a `Ref`, each from some of the three rows before.
+    /// A `fori_loop` that computes each row of a `Ref` from some of the three rows before it.
     Series,
 }
 

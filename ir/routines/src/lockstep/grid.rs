@@ -15,7 +15,8 @@ const WIDEST: usize = 64;
 /// The largest number of lanes of a register, reached with 4-byte numbers.
 const MOST_LANES: usize = WIDEST / size_of::<f32>();
 
-/// Returns the scratch memory that a grid of `rows` by `columns` packs needs.
+/// Returns the scratch memory of a matrix with `rows` rows and `columns` columns whose entries are vector registers
+/// (one lane per batch member).
 pub(super) fn need(rows: usize, columns: usize) -> ScratchSize {
     ScratchSize::new().array::<[u8; WIDEST]>(rows * columns)
 }
@@ -97,7 +98,7 @@ pub(super) enum Scale {
     Keep,
 }
 
-/// A matrix of packs: element `[i, j]` holds element `[i, j]` of one batch member per lane.
+/// A matrix of packs (vector registers): element `[i, j]` holds element `[i, j]` of one batch member per lane.
 pub(super) struct Grid<'a, L: Lanes> {
     lanes: L,
     pub(super) rows: usize,
@@ -106,7 +107,7 @@ pub(super) struct Grid<'a, L: Lanes> {
 }
 
 impl<'a, L: Lanes> Grid<'a, L> {
-    /// Takes a grid of `rows` by `columns` packs from the scratch memory.
+    /// Takes memory for a matrix with `rows` rows and `columns` columns of vector registers from the scratch memory.
     #[inline(always)]
     pub(super) fn take(
         lanes: L,
@@ -161,7 +162,7 @@ impl<'a, L: Lanes> Grid<'a, L> {
         self.set(y[0], y[1], which.select(first, second));
     }
 
-    /// Overwrites the grid with the identity matrix.
+    /// Overwrites the matrix with the identity, in every lane.
     #[inline(always)]
     pub(super) fn set_identity(&mut self) {
         for i in 0..self.rows {

@@ -1,7 +1,7 @@
 //! `linear_call{apply, transpose, residuals}`: a linear map given by two programs, one for the map and one for
 //! its transpose.
 //!
-//! The operands are residuals, then the linear operands:
+//! The operands are the residuals, followed by the linear operands.
 //!
 //! ```text
 //! apply:     (residuals.., x..) -> y..

@@ -92,7 +92,7 @@ impl Scalar<'_> {
                 // the quotient, which includes errors of the differences of lower order.
                 let off = (near - quotient).stop_gradient().abs();
                 let agree = off.le(rounding / epsilon(w.dtype()).sqrt());
-                // For equal arguments the quotient is 0/0, so use the polynomial in any case.
+                // For equal arguments the quotient is 0/0. Then use the polynomial, whether it agrees or not.
                 let is_near = !apart | (all.of_pair(polynomial.error).le(rounding) & agree);
                 select(is_near, near, quotient)
             }

@@ -68,8 +68,8 @@ enum Label {
     Tap(usize),
     /// The axis of the sum's terms, for the i-th axis along which windows move.
     Term(usize),
-    /// The axis of the sum's only term, for the i-th axis along which windows move. It has extent 1 and is removed
-    /// later.
+    /// The axis of the sum's terms if there is only one term, for the i-th axis along which windows move. It has extent
+    /// 1 and is removed later.
     Dropped(usize),
     /// The axis of the result indices' remainders, for the i-th axis along which windows move.
     Remainder(usize),
