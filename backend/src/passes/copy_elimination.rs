@@ -309,7 +309,7 @@ fn writes_constants(stmt: &Stmt) -> bool {
     }
 }
 
-/// A memory access between the copies, classified.
+/// An access to the window or to the array's memory, between the copy of the window out of the array and the copy back.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Touch {
     Window {

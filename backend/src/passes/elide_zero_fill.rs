@@ -28,7 +28,8 @@ pub(super) const PASS: Pass = Pass {
     run: Run::Program(|program, _| Ok(elide_zero_fill(program))),
 };
 
-/// Removes fills with zeros that the caller performs for results marked `zeroed`. Returns whether a statement was removed.
+/// Removes the statements that fill a large result with zeros before any other access, and marks the result `zeroed`: the
+/// caller provides zeroed memory for such results. Returns whether a statement was removed.
 fn elide_zero_fill(program: &mut Program) -> bool {
     let kernel = &mut program.entry;
     let mut steps = std::mem::take(&mut kernel.body);

@@ -36,8 +36,8 @@ pub(super) const PASS: Pass = Pass {
     run: Run::Program(|program, _| Ok(split_arrays(program))),
 };
 
-/// The largest number of saved scalars of straight-line code that are promoted to registers. It belongs to
-/// the simulated machine of the study, and not to a machine model.
+/// The largest number of saved scalars of straight-line code that are promoted to registers. It belongs to the simulated
+/// accelerator of the TapeFlow study, and not to a machine model.
 const REGISTERS: usize = 64;
 
 /// The largest number of elements of an array that is split.
