@@ -42,50 +42,15 @@
 //! Every step is linear in the size of the program, and recursion is bounded by the rank of
 //! arrays: a hundred thousand scalar equations become straight-line code in portions.
 
-mod access_maps;
-mod affine;
-mod arranged_copies;
-mod axis_order;
-mod blas_select;
-mod buffer_assignment;
-mod buffer_liveness;
 mod build;
-mod builtin_kernels;
-mod coalesce;
-mod contraction;
-mod dead_code;
-mod donation;
-mod dynamic_index;
-mod dynamic_tape;
-mod element;
-mod emit;
+mod candidates;
+mod elements;
+mod emission;
 mod fusion;
-mod fusion_candidates;
-mod fusion_state;
 mod graph;
-mod in_place;
-mod iteration_domain;
-mod loop_tree;
-mod permuted_products;
-mod phase_order;
+mod operands;
 mod pipeline;
-mod reduction;
-mod region;
-mod region_node;
-mod region_operands;
-mod rematerialize;
-mod scalar_scope;
-mod scalarize;
-mod step_order;
-mod strided_layout;
-mod tape_cursors;
-mod tree_text;
-mod units;
-mod verify_tree;
-mod view;
-mod view_boxes;
-mod war_order;
-mod zero_sized;
+mod trees;
 
 #[cfg(test)]
 mod in_place_tests;

@@ -1,12 +1,14 @@
 //! The steps of lowering in order, from a function to a program. Callees are lowered before their callers.
 
-use super::dynamic_tape::Tapes;
-use super::tree_text::Trees;
-use super::units::{self, CompiledUnits, Donation, Unit};
-use super::{
-    arranged_copies, blas_select, buffer_assignment, build, fusion, fusion_candidates,
-    region_operands, verify_tree, war_order,
-};
+use super::build::arranged_copies;
+use super::candidates::{fusion_candidates, war_order};
+use super::emission::buffer_assignment;
+use super::emission::dynamic_tape::Tapes;
+use super::fusion::tree_text::Trees;
+use super::graph::units::{self, CompiledUnits, Donation, Unit};
+use super::operands::{blas_select, region_operands};
+use super::trees::verify_tree;
+use super::{build, fusion};
 use crate::loop_ir::{Kernel, KernelId, Program};
 use crate::passes::{Context, plan_memory};
 use crate::report::loop_tape_warnings::large_residuals;

@@ -1,0 +1,138 @@
+//! The items of a block (loops and straight-line code), and the times at which they run.
+//!
+//! An item is straight-line code or a loop, with the fusion candidates in it. A candidate joins the latest
+//! item of its extent that does not run before one of its operands. If there is none, a new item is inserted.
+//! A time is only a position in the order of items; times have gaps, so that an item can be inserted between
+//! others.
+
+use crate::lower::graph::NodeId;
+use smallvec::SmallVec;
+use std::collections::BTreeMap;
+use tapeloom_ir::fault::{Fault, planted};
+use tapeloom_ir::{OrderedMap, OrderedSet};
+
+/// The maximal number of fusion candidates in straight-line code outside of loops, so that machine code comes in
+/// portions.
+pub(crate) const STRAIGHT: usize = 2000;
+
+/// The maximal number of folds that share a loop. Each holds its accumulators in registers for the whole loop, and
+/// the time of register allocation grows faster than their number: sums of 200 arrays in one loop took 19 seconds to
+/// compile.
+pub(crate) const FOLDS: usize = 16;
+
+/// The kind of an item.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Space {
+    /// Straight-line code.
+    Straight,
+    /// A loop of this extent.
+    Loop(usize),
+    /// The item has a single fusion candidate: an update, a region or a library call.
+    Alone,
+}
+
+/// Fusion candidates that run in one loop, or together in straight-line code.
+pub(crate) struct Item {
+    pub(crate) space: Space,
+    pub(crate) members: Vec<usize>,
+    /// The number of fusion candidates that fold along the loop.
+    pub(crate) folds: usize,
+    /// The arrays of more than `cached_elements` elements that the fusion candidates read or compute.
+    pub(crate) large: OrderedSet<NodeId>,
+}
+
+/// The loop that a fusion candidate prefers, and whether it prefers to run early.
+#[derive(Default)]
+pub(crate) struct Preference {
+    /// Whether the fusion candidate folds along the loop. A loop takes at most [`FOLDS`] such candidates.
+    pub(crate) folds: bool,
+    /// Whether a new loop for the fusion candidate is inserted before existing items, if possible.
+    pub(crate) early: bool,
+    /// The arrays of more than `cached_elements` elements that the fusion candidate reads or computes: a loop that
+    /// accesses one of them is preferred.
+    pub(crate) large: SmallVec<[NodeId; 4]>,
+    /// The latest item that computes one of the arrays in `large` that the fusion candidate reads.
+    pub(crate) producer: Option<usize>,
+}
+
+/// The items of a block and their times (positions in the order of items).
+#[derive(Default)]
+pub(crate) struct Timeline {
+    pub(crate) items: Vec<Item>,
+    pub(crate) times: Vec<u64>,
+    all: BTreeMap<u64, usize>,
+    of_space: OrderedMap<Space, BTreeMap<u64, usize>>,
+}
+
+/// The difference between the times of two items that are appended one after the other. It leaves room for items that
+/// are inserted between them later.
+const GAP: u64 = 1 << 32;
+
+impl Timeline {
+    /// Returns the item for a fusion candidate that may run at time `earliest` or later, an existing or a new one. A
+    /// candidate that accesses arrays too large for the cache joins the last loop if that accesses one of these arrays,
+    /// or else the loop of its producer. Fusing two loops without a common large array gains nothing, and needs the
+    /// memory of both at once.
+    pub(crate) fn place(
+        &mut self,
+        space: Space,
+        earliest: u64,
+        outermost: bool,
+        preference: &Preference,
+    ) -> usize {
+        let full = |i: &usize| outermost && self.items[*i].members.len() >= STRAIGHT;
+        let found = self.of_space.get(&space).and_then(|same| match space {
+            // Straight-line code runs as early as possible, so that loops that use it can be fused.
+            // Loops run late, close to the readers of their results.
+            Space::Straight => same.range(earliest..).map(|(_, i)| *i).find(|i| !full(i)),
+            Space::Loop(_) => {
+                let last = same.range(earliest..).next_back().map(|(_, i)| *i);
+                let common = |i: &usize| {
+                    let (wanted, of) = (&preference.large, &self.items[*i].large);
+                    wanted.is_empty() || of.is_empty() || wanted.iter().any(|n| of.contains(n))
+                };
+                let room = |i: &usize| {
+                    let few = self.items[*i].folds < FOLDS || planted(Fault::FoldsShare);
+                    !preference.folds || few
+                };
+                let producer = || preference.producer.filter(|i| self.times[*i] >= earliest);
+                last.filter(common).or_else(producer).filter(room)
+            }
+            Space::Alone => None,
+        });
+        found.unwrap_or_else(|| {
+            self.insert(space, earliest, preference.early && space != Space::Alone)
+        })
+    }
+
+    /// Inserts a new item: right after time `earliest` if `early` is set and a time is free before the next
+    /// item, otherwise at the end.
+    pub(crate) fn insert(&mut self, space: Space, earliest: u64, early: bool) -> usize {
+        let end = self.all.last_key_value().map_or(0, |(t, _)| *t) + GAP;
+        let after = earliest + u64::from(self.all.contains_key(&earliest));
+        let mut time = end;
+        if early && let Some((next, _)) = self.all.range(after..).next() {
+            let before = self.all.range(..after).next_back().map_or(0, |(t, _)| *t);
+            let between = (before + (next - before) / 2).max(after);
+            if before < between && between < *next {
+                time = between;
+            }
+        }
+        let item = self.items.len();
+        self.items.push(Item {
+            space,
+            members: Vec::new(),
+            folds: 0,
+            large: OrderedSet::default(),
+        });
+        self.times.push(time);
+        self.all.insert(time, item);
+        self.of_space.entry(space).or_default().insert(time, item);
+        item
+    }
+
+    pub(crate) fn in_order(self) -> Vec<Item> {
+        let mut items: Vec<Option<Item>> = self.items.into_iter().map(Some).collect();
+        self.all.values().filter_map(|i| items[*i].take()).collect()
+    }
+}

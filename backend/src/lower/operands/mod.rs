@@ -1,0 +1,6 @@
+//! The operands of contractions and regions: their axes, their strides in memory, and which of them are copied first.
+
+pub(crate) mod blas_select;
+pub(crate) mod contraction;
+pub(crate) mod region_operands;
+pub(crate) mod strided_layout;
