@@ -16,28 +16,32 @@
 //!                                               }
 //! ```
 //!
-//! `pipeline` runs the following steps in order. The names in them are files of this folder.
+//! `pipeline` runs the following steps in order. The names in them are folders and files of this folder. A file imports
+//! from its own folder and from the folders before it in this order: `graph`, `trees`, `operands`, `build`,
+//! `candidates`, `elements`, `fusion`, `emission`.
 //!
-//! 1. The graph. `units` decides which functions are compiled separately, each by the following steps. `build`
+//! 1. The graph. `graph/units` decides which functions are compiled separately, each by the following steps. `build`
 //!    creates the `graph`: one node for each equation, with all other calls inlined and without dead equations.
-//!    `zero_sized` removes arrays without elements. `builtin_kernels` writes kernels for sorts and cumulative
-//!    operations. `permuted_products` permutes the axes of large contractions into the order in which they are read.
-//!    `blas_select` selects the contractions (`contraction`) that a library computes, and `arranged_copies` the
-//!    operands that are copied so that few calls suffice. `region_operands` assigns memory to the operands and results
-//!    of calls, loops, branches and effects (`region_node`). `dynamic_tape` and `tape_cursors` lower the residuals of
-//!    loops whose trip count is known only at run time.
-//! 2. The fusion candidates. `iteration_domain` states the loop axes of each computed node, `axis_order` their order,
-//!    and `access_maps` the reads. `view_boxes` splits copies that are written in parts. `war_order` moves reads before
-//!    the updates that overwrite their operands.
-//! 3. `fusion` decides which nodes share a loop (`step_order`), and emits loop trees (`loop_tree`). `reduction`,
-//!    `scalarize` and `in_place` emit the loop bodies. `phase_order` delays nodes until a forward or reverse pass has
-//!    ended, `donation` decides whose memory is taken over, `scalar_scope` manages blocks and their scalars.
-//!    `verify_tree` checks the invariants of the trees, and `tree_text` prints them ([`loop_trees`]).
-//! 4. `element`, which fusion calls, emits the code of one element: through views (`view`) by index arithmetic
-//!    (`affine`, `dynamic_index`), or by recomputation (`rematerialize`).
-//! 5. `buffer_assignment` removes dead code (`dead_code`), gives memory to the nodes that need it (`buffer_liveness`;
-//!    no two buffers share bytes before the pass `plan_memory`), converts trees to statements (`emit`; regions by `region`), and merges
-//!    perfect nests into one loop (`coalesce`).
+//!    `graph/zero_sized` removes arrays without elements. `graph/builtin_kernels` writes kernels for sorts and
+//!    cumulative operations. `build/permuted_products` permutes the axes of large contractions into the order in which
+//!    they are read. `operands/blas_select` selects the contractions (`operands/contraction`) that a library computes,
+//!    and `build/arranged_copies` the operands that are copied so that few calls suffice. `operands/region_operands`
+//!    assigns memory to the operands and results of calls, loops, branches and effects (`graph/region_node`). Both
+//!    depend on the strides at which operands lie in memory (`operands/strided_layout`).
+//! 2. The fusion `candidates`. `iteration_domain` states the loop axes of each computed node, `axis_order` their order,
+//!    and `access_maps` the reads. `view_boxes` splits copies that are written in parts; `fusion_candidates` collects
+//!    all this. `war_order` moves reads before the updates that overwrite their operands.
+//! 3. `fusion` decides which nodes share a loop (`step_order`), and emits loop trees (`trees/loop_tree`). `reduction`,
+//!    `scalarize` and `in_place` emit the loop bodies. `graph/phase_order` delays nodes until a forward or reverse pass
+//!    has ended, and `donation` decides whose memory is taken over. `trees/verify_tree` checks the invariants of the
+//!    trees, and `tree_text` prints them ([`loop_trees`]).
+//! 4. `elements`, which fusion calls, emits the code of one `element`: through views (`view`) by index arithmetic
+//!    (`trees/affine`, `dynamic_index`), or by recomputation (`rematerialize`). `fusion_state` holds the state, and
+//!    `scalar_scope` manages blocks and their scalars.
+//! 5. The `emission` of statements. `buffer_assignment` removes dead code (`trees/dead_code`), gives memory to the
+//!    nodes that need it (`buffer_liveness`; no two buffers share bytes before the pass `plan_memory`), converts trees
+//!    to statements (`emit`; regions by `region`), and merges perfect nests into one loop (`coalesce`). `dynamic_tape`
+//!    and `tape_cursors` lower the residuals of loops whose trip count is known only at run time.
 //!
 //! Every step is linear in the size of the program, and recursion is bounded by the rank of
 //! arrays: a hundred thousand scalar equations become straight-line code in portions.

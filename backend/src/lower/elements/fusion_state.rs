@@ -1,5 +1,5 @@
-//! The state of the fusion step (`fusion`): loop trees under construction. Other files of this folder add methods to
-//! it.
+//! The state of the fusion step (`fusion`): loop trees under construction. The other files of this folder, and
+//! files of `fusion`, add methods to it.
 
 use crate::loop_ir::{Arg, IndexId, ScalarId, VarId};
 use crate::lower::candidates::iteration_domain::FusionCandidate;
