@@ -273,21 +273,27 @@ pub(super) fn series<N: Number>(c: Coefficients, x: N) -> N {
     polynomial(N::Float::coefficients(c), x)
 }
 
-/// Returns the polynomial `c₀ + c₁x + c₂x² + …` for at least two coefficients. Horner's rule runs for the even
-/// and for the odd powers side by side, so that their operations overlap.
+/// Returns the polynomial `c₀ + c₁x + c₂x² + …` for at least two coefficients.
 #[inline(always)]
 pub(super) fn polynomial<N: Number>(c: &[N::Float], x: N) -> N {
+    horner(c.len(), |i| N::of(c[i]), x)
+}
+
+/// Returns the polynomial `c₀ + c₁x + c₂x² + …` of `count` coefficients, at least two. Horner's rule runs for the even and
+/// for the odd powers side by side, so that their operations overlap.
+#[inline(always)]
+pub(super) fn horner<N: Number>(count: usize, c: impl Fn(usize) -> N, x: N) -> N {
     let square = x * x;
-    let last = c.len() - 1;
-    let (mut even, mut odd, mut i) = (N::of(c[last - 1]), N::of(c[last]), last - 1);
-    if last % 2 == 0 {
-        even = odd.fma(square, N::of(c[last - 2]));
-        (odd, i) = (N::of(c[last - 1]), last - 2);
+    let last = count - 1;
+    let (mut even, mut odd, mut i) = (c(last - 1), c(last), last - 1);
+    if last.is_multiple_of(2) {
+        even = odd.fma(square, c(last - 2));
+        (odd, i) = (c(last - 1), last - 2);
     }
     while i > 0 {
         i -= 2;
-        even = even.fma(square, N::of(c[i]));
-        odd = odd.fma(square, N::of(c[i + 1]));
+        even = even.fma(square, c(i));
+        odd = odd.fma(square, c(i + 1));
     }
     odd.fma(x, even)
 }

@@ -56,6 +56,7 @@ impl Op {
             | Op::Expn(_)
             | Op::Spence(_)
             | Op::HalfPow(_)
+            | Op::ScaledBessel(_)
             | Op::ScaledErf(_)
             | Op::Zeta(_)
             | Op::Gammainc(_)

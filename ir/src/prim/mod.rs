@@ -118,6 +118,7 @@ pub use scalar::gammainc::Gammainc;
 pub use scalar::half_pow::{HalfPow, constant_power};
 pub use scalar::integer_pow::IntegerPow;
 pub use scalar::polygamma::Polygamma;
+pub use scalar::scaled_bessel::{ScaledBessel, ScaledBesselKind};
 pub use scalar::scaled_erf::{ScaledErf, ScaledErfKind};
 pub use scalar::spence::Spence;
 pub use scalar::zeta::Zeta;
@@ -267,7 +268,7 @@ macro_rules! primitives {
 
 primitives! {
     arrays:
-        Scalar, IntegerPow, HalfPow, Polygamma, Bessel, Expn, Spence, ScaledErf, Zeta, Gammainc, Betainc, Convert, Bitcast,
+        Scalar, IntegerPow, HalfPow, Polygamma, Bessel, Expn, Spence, ScaledBessel, ScaledErf, Zeta, Gammainc, Betainc, Convert, Bitcast,
         Broadcast, Reshape, Permute, Slice, DynamicSlice, DynamicUpdateSlice, Concatenate, Rev, Diagonal, Iota,
         Reduce, ArgReduce, Dot,
         Cumulate, Recurrence, ArgSort,

@@ -1,12 +1,12 @@
 //! Bessel functions of integer order, element by element.
 //!
 //! All have derivatives of every order, including at 0: the derivatives are sums of the functions of neighbouring
-//! orders. The chapter *Special functions* of the book lists accuracies.
+//! orders. The scaled functions `i0e` and `i1e` have derivatives up to order 30, which do not cancel for large x. The chapter *Special functions* of the book lists accuracies.
 
 use super::emit;
 use crate::Var;
 use crate::var::{caller, on_behalf};
-use tapeloom_ir::prim::{Bessel, BesselKind};
+use tapeloom_ir::prim::{Bessel, BesselKind, ScaledBessel, ScaledBesselKind};
 use tapeloom_ir::{Loc, trace};
 
 /// Bessel functions. The result has the shape and dtype of x. Errors: `dtype` if x is not a float.
@@ -37,7 +37,7 @@ impl Var {
     #[doc(alias = "scaled_modified_bessel_i0")]
     #[track_caller]
     pub fn i0e(self) -> Var {
-        bessel("i0e", BesselKind::Ie, 0, self, caller())
+        scaled("i0e", ScaledBesselKind::I0e, 0, self, caller())
     }
 
     /// Returns I₁(x), the modified Bessel function of the first kind of order 1. It is odd, and the derivative of
@@ -52,7 +52,7 @@ impl Var {
     #[doc(alias = "scaled_modified_bessel_i1")]
     #[track_caller]
     pub fn i1e(self) -> Var {
-        bessel("i1e", BesselKind::Ie, 1, self, caller())
+        scaled("i1e", ScaledBesselKind::I1e, 0, self, caller())
     }
 
     /// Returns J₀(x), the Bessel function of the first kind of order 0. It is 0 at ±∞.
@@ -129,6 +129,15 @@ impl Var {
 
 fn bessel(name: &'static str, kind: BesselKind, n: u32, x: Var, at: Loc) -> Var {
     trace::within(name, || emit(Bessel { kind, n }, &[x], at))
+}
+
+/// Returns the derivative of [`i0e`](Var::i0e), which is e⁻ˣ (I₁(x) - I₀(x)) for x > 0, without its cancellation.
+pub(crate) fn scaled_bessel_slope(x: Var, at: Loc) -> Var {
+    scaled("i0e", ScaledBesselKind::I0e, 1, x, at)
+}
+
+fn scaled(name: &'static str, kind: ScaledBesselKind, n: u32, x: Var, at: Loc) -> Var {
+    trace::within(name, || emit(ScaledBessel { kind, n }, &[x], at))
 }
 
 fn signed(name: &'static str, kind: BesselKind, n: i32, x: Var, at: Loc) -> Var {

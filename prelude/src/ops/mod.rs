@@ -90,6 +90,7 @@ pub(crate) mod functions {
 }
 
 pub(crate) use axes::{position, resolve_axes, resolve_axis};
+pub(crate) use bessel::scaled_bessel_slope;
 pub(crate) use broadcasting::{binary, broadcast_shapes, broadcast_together, broadcast_var};
 pub(crate) use composite::{misshapen, number, of_floats, of_integers};
 pub(crate) use create::{eye_var, full_var, spaced, zeros_like_type};

@@ -3,7 +3,7 @@
 use super::checked;
 use crate::Var;
 use crate::distributions::scaled_bessel;
-use crate::ops::{of_floats, select};
+use crate::ops::{of_floats, scaled_bessel_slope, select};
 use crate::var::{IntoVar, caller};
 use std::f64::consts::TAU;
 
@@ -59,19 +59,20 @@ pub fn von_mises_kl(
     })
 }
 
-/// Above this concentration, [`shortfall`] is computed by a series.
-const FAR: f64 = 300.0;
+/// Above this concentration, [`shortfall`] is computed by a series: the scaled functions underflow later.
+const FAR: f64 = 1e5;
 
 /// Returns 1 - I₁(κ) / I₀(κ), the distance of the mean of cos x from 1, without cancellation for large κ.
 ///
 /// Source of the series: Mardia and Jupp, *Directional Statistics* (2000), (A.4).
 fn shortfall(k: Var) -> Var {
     let far = k.gt(FAR);
-    // Below 1, use the unscaled functions: the scaled ones, i0e and i1e, have a kink at 0.
+    // Below 1, use the unscaled functions: the scaled ones have a kink at 0. Above, the derivative of i0e is e⁻ᵏ (I₁ - I₀).
     let near = k.lt(1.0);
     let (low, middle) = (select(near, k, 0.0), select(near | far, 1.0, k));
-    let ratio = select(near, low.i1() / low.i0(), middle.i1e() / middle.i0e());
+    let fall = -scaled_bessel_slope(middle, caller());
+    let exact = select(near, 1.0 - low.i1() / low.i0(), fall / middle.i0e());
     let u = select(far, k, FAR).recip();
-    let series = u * (0.5 + u * (0.125 + u * (0.125 + u * (25.0 / 128.0 + u * (13.0 / 32.0)))));
-    select(far, series, 1.0 - ratio)
+    let series = u * (0.5 + u * (0.125 + u * (0.125 + u * (25.0 / 128.0))));
+    select(far, series, exact)
 }

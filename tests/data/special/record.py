@@ -134,6 +134,14 @@ def dilogarithm(x):
     return mp.re(mp.polylog(2, 1 - x))
 
 
+def scaled_bessel(orders, factors, odd):
+    """Returns exp(-a) Σ f Iₙ(a) for a = |x|, the orders n and their factors f, times the sign of x if it is odd."""
+    def g(x):
+        a = abs(x)
+        return mp.sign(x)**odd * mp.exp(-a) * sum(f * mp.besseli(n, a) for n, f in zip(orders, factors))
+    return g
+
+
 FUNCTIONS = {
     "i0": (1000, [REAL], lambda x: mp.besseli(0, x)),
     "i1": (1000, [REAL], lambda x: mp.besseli(1, x)),
@@ -174,6 +182,9 @@ FUNCTIONS = {
     "erfcx, ∂x": (300, [[["even", -26, 26], ["scale", -40, 30]]], lambda x: 2 * x * erfcx(x) - 2 / mp.sqrt(mp.pi)),
     "dawsn, ∂x": (300, [[["even", -10, 10], ["scale", -40, 30]]], lambda x: 1 - 2 * x * dawson(x)),
     "hyp1f1, ∂x": (100, KUMMER, lambda a, b, x: a / b * mp.hyp1f1(a + 1, b + 1, x)),
+    "i0e, ∂x": (500, [WIDE], scaled_bessel([0, 1], [-1, 1], 1)),
+    "i1e, ∂x": (500, [WIDE], scaled_bessel([0, 1, 2], [0.5, -1, 0.5], 0)),
+    "i0e, ∂x²": (300, [WIDE], scaled_bessel([0, 1, 2], [1.5, -2, 0.5], 0)),
 }
 
 

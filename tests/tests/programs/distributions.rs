@@ -308,6 +308,34 @@ fn samples_move_as_their_distributions_do() {
     assert!(run(grad(log), 1e-4).unwrap().item::<f64>().unwrap() > 1e5);
 }
 
+/// With 1 - A = 1 - I₁ / I₀, the slope of the log density at its mode is 1 - A, and that of the entropy is -κ A'. The
+/// expected values are mpmath's: 1 - A and A'. A difference of Bessel functions loses digits in proportion to κ.
+#[test]
+fn slopes_of_the_von_mises_distribution_keep_their_digits_at_large_concentrations() {
+    let density = |k: Var| stats::von_mises_logpdf(0.5, 0.5, k);
+    let entropy = |k: Var| stats::von_mises_entropy(k);
+    // The divergence from a distribution with the doubled concentration has the slope -κ A'.
+    let kl = |l: Var| move |k: Var| stats::von_mises_kl((0.0, k), (0.0, l.stop_gradient()));
+    let f =
+        |k: Var| (grad(density)(k), grad(grad(density))(k), grad(entropy)(k), grad(kl(2.0 * k))(k));
+    for (k, rest, fall) in [
+        (100.0, 0.005_012_626_994_831_235, 5.025_383_022_147_036e-5),
+        (301.0, 0.001_662_513_851_427_259_7, 5.527_916_167_691_293e-6),
+        (1e5, 5.000_012_500_125_002e-6, 5.000_025_000_375_008e-11),
+        (1e8, 5.000_000_012_5e-9, 5.000_000_025e-17),
+    ] {
+        let wanted = [rest, -fall, -k * fall, -k * fall];
+        let wide = run(f, k).unwrap();
+        let narrow = run(f, k as f32).unwrap();
+        for ((p, dp, h, kl), bound) in [(wide, 4e-15), (narrow, 2e-6)] {
+            for (found, want) in [p, dp, h, kl].into_iter().zip(wanted) {
+                let found = found.numbers().next().unwrap();
+                assert!((found / want - 1.0).abs() < bound, "{k}: {found} and not {want}");
+            }
+        }
+    }
+}
+
 /// Checks derivatives of samples at large shape parameters: x = a (1 + z/(3 √a) - 1/(9a))³, so dx/da is near 1 + z/(2 √a),
 /// with a second derivative near -z/(4 a √a).
 #[test]

@@ -21,6 +21,7 @@ mod isa;
 mod logarithm;
 mod nextafter;
 mod pairs;
+mod scaled_bessel;
 mod scaled_erf;
 mod spence;
 mod test_support;

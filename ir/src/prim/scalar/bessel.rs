@@ -1,7 +1,7 @@
-//! `bessel_j{n}`, `bessel_y{n}`, `bessel_i{n}`, `bessel_ie{n}`: Bessel functions of integer order.
+//! `bessel_j{n}`, `bessel_y{n}`, `bessel_i{n}`: Bessel functions of integer order.
 //!
 //! Their derivatives are sums of the neighbouring orders. Other formulas divide by x; these do not, so
-//! derivatives of every order are right at 0 too. `bessel_ie` is `e⁻|x|` times `bessel_i`.
+//! derivatives of every order are right at 0 too.
 
 use super::special_function::{SpecialFunction, beyond, indexed, samples_at};
 use crate::lang::problem::{Kind, Problem, Result};
@@ -20,20 +20,16 @@ pub enum BesselKind {
     Y,
     /// The modified Bessel function of the first kind.
     I,
-    /// The modified Bessel function of the first kind, times `e⁻|x|`, which does not overflow.
-    Ie,
 }
 
 impl Word for BesselKind {
-    const ALL: &'static [BesselKind] =
-        &[BesselKind::J, BesselKind::Y, BesselKind::I, BesselKind::Ie];
+    const ALL: &'static [BesselKind] = &[BesselKind::J, BesselKind::Y, BesselKind::I];
 
     fn word(self) -> &'static str {
         match self {
             BesselKind::J => "bessel_j",
             BesselKind::Y => "bessel_y",
             BesselKind::I => "bessel_i",
-            BesselKind::Ie => "bessel_ie",
         }
     }
 }
@@ -85,12 +81,6 @@ impl SpecialFunction for Bessel {
                 "∂x: t · (bessel_i{n-1}(x) + bessel_i{n+1}(x)) / 2; t · bessel_i{n=1}(x) for n = 0",
                 "±inf at ±inf, by the parity of n",
             ),
-            doc(
-                "bessel_ie",
-                "e⁻|x| Iₙ(x)",
-                "∂x: t · (bessel_ie{n-1}(x) + bessel_ie{n+1}(x)) / 2 - t · sign(x) · f; t · bessel_ie{n=1}(x) - … for n = 0",
-                "0 at ±inf; at the kink at 0 the derivative of e⁻|x| is taken to be 0",
-            ),
         ]
     }
 
@@ -110,10 +100,6 @@ impl SpecialFunction for Bessel {
                 "bessel_i", 80, self.n, math::bessel_i,
                 parted 0 => math::BesselI<0>, 1 => math::BesselI<1>
             ),
-            BesselKind::Ie => indexed!(
-                "bessel_ie", 60, self.n, math::bessel_ie,
-                parted 0 => math::BesselIe<0>, 1 => math::BesselIe<1>
-            ),
         })
     }
 
@@ -122,7 +108,7 @@ impl SpecialFunction for Bessel {
         _: usize,
         t: Expr<'b, 'm>,
         x: &[Expr<'b, 'm>],
-        y: Expr<'b, 'm>,
+        _: Expr<'b, 'm>,
     ) -> Result<Expr<'b, 'm>> {
         if self.n == Bessel::HIGHEST {
             return Err(beyond("derivatives of Bessel functions".to_owned(), Bessel::HIGHEST));
@@ -145,10 +131,7 @@ impl SpecialFunction for Bessel {
             // Add the two halves: the sum of both functions would overflow before the derivative does.
             (Some(n), false) => 0.5 * order(n) + 0.5 * above,
         };
-        Ok(match self.kind {
-            BesselKind::J | BesselKind::Y | BesselKind::I => t * slope,
-            BesselKind::Ie => t * (slope - x[0].sign() * y),
-        })
+        Ok(t * slope)
     }
 
     fn samples() -> Vec<Sample> {
@@ -156,7 +139,7 @@ impl SpecialFunction for Bessel {
             [[0.0], [-0.0], [f64::INFINITY], [f64::NEG_INFINITY], [f64::NAN], [1e-300], [800.0]];
         let mut samples = Vec::new();
         for n in [0, 1, 2, 7] {
-            for kind in [BesselKind::J, BesselKind::I, BesselKind::Ie] {
+            for kind in [BesselKind::J, BesselKind::I] {
                 let smooth = [[0.7], [-2.5], [25.0], [7.5]];
                 samples.extend(samples_at(Bessel { kind, n }, &smooth, &edge));
             }

@@ -24,6 +24,7 @@ pub(crate) mod integer_pow;
 mod logic;
 pub(crate) mod polygamma;
 mod row;
+pub(crate) mod scaled_bessel;
 pub(crate) mod scaled_erf;
 mod scaling;
 mod special;

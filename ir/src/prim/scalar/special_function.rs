@@ -11,7 +11,7 @@ use crate::lang::types::{ArrayType, Dtype};
 use crate::prim::{
     Arg, ArrayPrimitive, Bessel, Betainc, Code, Continuity, Cotangents, Doc, Effects, Expn, Expr,
     Gammainc, HalfPow, Library, LibraryFn, Linearity, Lowering, Notation, Op, Operand, Polygamma,
-    Rewrite, Sample, ScaledErf, SignOf, Spence, Tangent, Zeta, elementwise,
+    Rewrite, Sample, ScaledBessel, ScaledErf, SignOf, Spence, Tangent, Zeta, elementwise,
 };
 use crate::tensor::Tensor;
 use smallvec::SmallVec;
@@ -81,7 +81,18 @@ macro_rules! primitives {
         }
     )*};
 }
-primitives!(HalfPow, Polygamma, Bessel, Expn, Spence, ScaledErf, Zeta, Gammainc, Betainc);
+primitives!(
+    HalfPow,
+    Polygamma,
+    Bessel,
+    Expn,
+    Spence,
+    ScaledBessel,
+    ScaledErf,
+    Zeta,
+    Gammainc,
+    Betainc
+);
 
 fn infer<F: SpecialFunction>(function: F, operands: &[Operand<'_>]) -> Result<ArrayType> {
     let name = function.name();

@@ -153,6 +153,9 @@ const FUNCTIONS: &[Stated] = &[
     // The f32 bound is large because the derivative calls `hyp1f1` with the parameters a + 1 and b + 1, which are
     // rounded to f32.
     Stated { f32: 2005.0, ..tailed("hyp1f1, ∂x", |x| slope(hyp1f1, 2, x), |_, _| 0.0, 5.0) },
+    in_both("i0e, ∂x", |x| slope(|x| x[0].i0e(), 0, x), 4.0, 4.0),
+    in_both("i1e, ∂x", |x| slope(|x| x[0].i1e(), 0, x), 4.0, 4.0),
+    stated("i0e, ∂x²", |x| slope(|x| slope(|x| x[0].i0e(), 0, x), 0, x), 8.0),
 ];
 
 /// Returns the largest error in f64, the largest error in f32, and the arguments at which the f64 error occurs.
