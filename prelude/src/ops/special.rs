@@ -87,51 +87,6 @@ impl Var {
         })
     }
 
-    /// Returns x ln(x / y), one term of a relative entropy. It is 0 for x = 0 and y ≥ 0. It is inf if x or y is
-    /// negative, or if only y is 0.
-    #[track_caller]
-    pub fn rel_entr(self, y: impl IntoVar) -> Var {
-        let at = caller();
-        let y = y.beside(self, at);
-        of_floats("rel_entr", [self, y], at, |[x, y]| {
-            let inside = x.gt(0.0) & y.gt(0.0);
-            let (p, q) = (select(inside, x, 1.0), select(inside, y, 1.0));
-            let edge = select(x.eq(0.0) & y.ge(0.0), 0.0, outside(x, y));
-            select(inside, p * log_ratio(p, q), edge)
-        })
-    }
-
-    /// Returns x ln(x / y) - x + y, a nonnegative term of a Kullback-Leibler divergence, without cancellation for
-    /// close x and y. It is y for x = 0 and y ≥ 0, and inf if x or y is negative or only y is 0.
-    ///
-    /// ```
-    /// use tapeloom::prelude::*;
-    /// let d = run(|(p, q): (Var, Var)| p.kl_div(q), ([1.0, 0.0, 1.0], [1.0, 2.0, 0.0]))?;
-    /// assert_eq!(d.to_vec::<f64>()?, [0.0, 2.0, f64::INFINITY]);
-    /// # Ok::<(), tapeloom::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn kl_div(self, y: impl IntoVar) -> Var {
-        let at = caller();
-        let y = y.beside(self, at);
-        of_floats("kl_div", [self, y], at, |[x, y]| {
-            let inside = x.gt(0.0) & y.gt(0.0);
-            let (p, q) = (select(inside, x, 1.0), select(inside, y, 1.0));
-            let edge = select(x.eq(0.0) & y.ge(0.0), y - x, outside(x, y));
-            // If p and q are close, compute the result p (u - ln(1 + u)) as p (u w - 2 (w³/3 + w⁵/5 + ..)), where u =
-            // (q - p) / p and w = u / (2 + u).
-            let near = inside & (q - p).abs().lt(0.25 * p);
-            let (a, b) = (select(near, p, 1.0), select(near, q, 1.0));
-            let u = (b - a) / a;
-            let w = u / (2.0 + u);
-            let series: Vec<f64> = (0..10).rev().map(|k| 2.0 / f64::from(2 * k + 3)).collect();
-            let close = a * (u * w - w * w.square() * horner(w.square(), &series));
-            let (p, q) = (select(near, 2.0, p), select(near, 1.0, q));
-            let apart = p * log_ratio(p, q) - p + q;
-            select(near, close, select(inside, apart, edge))
-        })
-    }
-
     /// Returns (xᵖ - 1) / p, the Box-Cox transformation, and ln x for p = 0, without cancellation for small p. For
     /// negative x, the value and the derivatives are nan.
     ///
@@ -363,23 +318,6 @@ fn times_log(x: Var, y: Var, one: f64, log: fn(Var) -> Var) -> Var {
     let nowhere = zero & log(y).is_nan();
     let product = select(zero, 0.0, x) * log(select(zero, one, y));
     select(nowhere, 0.0, select(zero, root, product))
-}
-
-/// Returns ln(p / q) for positive p and q. The result is right even if the quotient overflows or underflows.
-fn log_ratio(p: Var, q: Var) -> Var {
-    // Take the derivatives from the difference of logarithms: 1 / p and -1 / q are right in both modes, whereas the
-    // derivatives of the logarithm of the quotient contain the square of the quotient in one mode and p² / q in the
-    // other, which may overflow. Take the value from the logarithm of the quotient, which has more digits.
-    let difference = p.ln() - q.ln();
-    let is_normal = difference.abs().lt(if p.dtype() == Dtype::F32 { 80.0 } else { 700.0 });
-    let rest = select(is_normal, (p / q).ln() - difference, 0.0);
-    difference + rest.stop_gradient()
-}
-
-/// Returns the value of a term of a relative entropy outside of its domain: inf, or nan if an operand is nan.
-fn outside(x: Var, y: Var) -> Var {
-    let sum = (x + y).stop_gradient();
-    select(sum.is_nan(), sum, f64::INFINITY)
 }
 
 /// Returns `ln |Γ(a)| + ln |Γ(b) / Γ(a + b)|` for the smaller operand a and the larger one b.

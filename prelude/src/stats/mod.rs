@@ -60,6 +60,7 @@ mod circular;
 mod counts;
 mod gamma;
 mod location;
+mod relative_entropy;
 mod stirling;
 
 pub use circular::{von_mises_entropy, von_mises_kl, von_mises_logpdf};
