@@ -64,6 +64,9 @@ pub(super) struct Frame {
     pub(super) id: u64,
     pub(super) draft: Draft,
     pub(super) context: Context,
+    /// Whether a composed operation opened the frame; the context then has the name of that operation, which users
+    /// have called, instead of the name of the transform.
+    composed: bool,
     pub(super) runs: Runs,
     /// The values captured from enclosing frames, in the order of the extra parameters: each as a handle of an
     /// enclosing frame, and as the parameter of this frame that stands for it.
@@ -77,10 +80,12 @@ pub(super) struct Frame {
 
 impl Frame {
     pub(super) fn new(id: u64, context: Context, runs: Runs) -> Frame {
+        let within = WITHIN.get();
         Frame {
             id,
             draft: Draft::new(context.transform),
-            context,
+            context: Context { transform: within.unwrap_or(context.transform), ..context },
+            composed: within.is_some(),
             runs,
             captures: OrderedMap::default(),
             states: OrderedMap::default(),
@@ -393,11 +398,21 @@ impl Trace {
         self.push(Diagnostic { problem, at, notes, context: Vec::new() });
     }
 
+    /// Returns the contexts of all frames, innermost first. Frames that one composed operation opened inside each other
+    /// are listed once.
+    pub(super) fn contexts(&self) -> Vec<Context> {
+        let mut listed: Vec<&Frame> = self.frames.iter().rev().collect();
+        listed.dedup_by(|outer, inner| {
+            outer.composed && inner.composed && outer.context == inner.context
+        });
+        listed.into_iter().map(|f| f.context).collect()
+    }
+
     /// Stores a diagnostic with the transforms under way. Drops the diagnostic if an equal one is stored already, or if
     /// `MOST_DIAGNOSTICS` diagnostics are stored.
     pub(super) fn push(&mut self, mut diagnostic: Diagnostic) {
         if diagnostic.context.is_empty() {
-            diagnostic.context = self.frames.iter().rev().map(|f| f.context).collect();
+            diagnostic.context = self.contexts();
         }
         let same = |d: &Diagnostic| d.at == diagnostic.at && d.problem == diagnostic.problem;
         if self.diagnostics.len() < MOST_DIAGNOSTICS && !self.diagnostics.iter().any(same) {

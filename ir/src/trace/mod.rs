@@ -297,7 +297,7 @@ fn named<T>(name: Option<&'static str>, body: impl FnOnce() -> T) -> T {
 pub fn report(mut diagnostic: Diagnostic, inside: Option<Context>) {
     with_trace(|t| {
         diagnostic.context.extend(inside);
-        diagnostic.context.extend(t.frames.iter().rev().map(|f| f.context));
+        diagnostic.context.extend(t.contexts());
         t.push(diagnostic);
     });
 }

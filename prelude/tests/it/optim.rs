@@ -648,3 +648,41 @@ fn fits_refuse_wrong_options() {
     let whole = |x: Var| optim::curve_fit(|(p, _): (Var, Var)| p, x, x, constant(1i64));
     check(&|x| whole(x).fit().0, "not-differentiable", "float");
 }
+
+/// Wrong shapes are one error each. It names what the user has called, and neither `grad` nor `custom_root`, by which the
+/// minimisers are written.
+#[test]
+fn fits_of_wrong_shapes_name_the_call_of_the_user() {
+    let check = |call: &dyn Fn(Var) -> Var, words: &[&str]| {
+        let message = run(call, [1.0, 2.0, 3.0]).unwrap_err().to_string();
+        for word in words {
+            assert!(message.contains(word), "{word}: {message}");
+        }
+        for word in ["`grad`", "value_and_grad", "custom_root", "while_loop"] {
+            assert!(!message.contains(word), "{word}: {message}");
+        }
+        assert_eq!(message.matches("error[").count(), 1, "{message}");
+        assert_eq!(message.matches("while tracing for").count(), 2, "{message}");
+    };
+    let line = |(p, x): (Var, Var)| p.index(0) + p.index(1) * x;
+    let fit = |x, y, start: Var| optim::curve_fit(line, x, y, start).fit().0;
+    let short = |x: Var| fit(x, constant([1.0, 2.0]), constant([0.0, 0.0]));
+    let told = "the model of `curve_fit` must return f64[2], the type of the data `y`, and it returns f64[3]";
+    check(&short, &[told, "optim.rs", "model", "data", "= help: give x and y one element"]);
+    let start = |x: Var| fit(x, x, constant([0.0]));
+    let told = "index 1 is out of range for axis 0 of shape [1]";
+    check(&start, &[told, "f64[1]  made at", "while tracing for `curve_fit` at"]);
+    let losses = |y: Var| {
+        optim::levenberg_marquardt().minimize_squares(|p: Var| p - y, constant([0.0, 0.0])).0
+    };
+    check(&losses, &["`sub` cannot broadcast shapes [2] and [3]", "for `levenberg_marquardt` at"]);
+    let vector = |x: Var| x.square();
+    for (name, found) in [
+        ("bfgs", &(|x: Var| optim::bfgs().minimize(vector, x).0) as &dyn Fn(Var) -> Var),
+        ("lbfgs", &|x: Var| optim::lbfgs(3).minimize(vector, x).0),
+        ("newton_cg", &|x: Var| optim::newton_cg().minimize(vector, x).0),
+    ] {
+        let told = format!("the loss of `{name}` must be a float scalar, and it is f64[3]");
+        check(found, &[&told, "optim.rs", "= help: reduce it, for instance with `.sum()`"]);
+    }
+}

@@ -12,7 +12,7 @@ use crate::var::{IntoVar, caller, on_behalf, users_code};
 use crate::{Tree, Var};
 use std::cell::Cell;
 use std::fmt;
-use tapeloom_ir::trace;
+use tapeloom_ir::trace::{self, Diagnostic, Note};
 use tapeloom_ir::{ArrayType, Dtype, Kind, Loc, Problem};
 
 const NAME: &str = "curve_fit";
@@ -282,9 +282,19 @@ fn matched(found: Var, y: Var, reported: &Cell<bool>, at: Loc) -> Var {
     // The model is traced several times; report its error only once.
     if !reported.replace(true) && !trace::is_poison(found.handle, at) {
         let kind = if ty.dtype == want.dtype { Kind::Shape } else { Kind::Dtype };
-        let message = format!("the model of `{NAME}` returns {ty}, and the data are {want}");
-        let help = "return an array of the type of the data";
-        return wrong(Problem::new(kind, message, help), &[found, y], want, at);
+        let message = format!(
+            "the model of `{NAME}` must return {want}, the type of the data `y`, and it returns {ty}"
+        );
+        let help = "give x and y one element for each measurement, and return one element for each, from parameters \
+                    of the shapes of the start";
+        let note = |role: &str, v: Var| Note {
+            role: role.to_owned(),
+            what: v.ty(at).to_string(),
+            born: v.handle.born(),
+        };
+        let notes = vec![note("model", found), note("data", y)];
+        let problem = Problem::new(kind, message, help);
+        trace::report(Diagnostic { problem, at, notes, context: Vec::new() }, None);
     }
     Var::poison(want, at)
 }

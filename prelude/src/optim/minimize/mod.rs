@@ -72,7 +72,8 @@ use crate::transform::{grad, vmap};
 use crate::tree::{Flat, flatten, ravel};
 use crate::var::{caller, on_behalf, users_code};
 use crate::{Tree, Var};
-use tapeloom_ir::trace::{self, Context};
+use std::cell::Cell;
+use tapeloom_ir::trace::{self, Context, Diagnostic, Note};
 use tapeloom_ir::{ArrayType, Dtype, Kind, Loc, Problem};
 
 /// The outcome of a search for a minimum. All fields are scalars.
@@ -225,14 +226,39 @@ impl<S: Search> Minimizer<S> {
             return poison;
         }
         let (x, unravel) = on_behalf(name, at, || ravel(&start));
+        let reported = Cell::new(false);
         let loss = |x: Var| {
             let p = unravel(x);
-            users_code(|| loss(p))
+            scalar(name, users_code(|| loss(p)), &reported, at)
         };
         let search = |x: Var| self.method.search(&loss, x, self.limits);
         let (x, outcome) = at_root(name, at, &loss, x, &search, &Tangents::Iterative);
         (on_behalf(name, at, || unravel(x)), outcome)
     }
+}
+
+/// Returns the loss `y`. If it is not a float scalar, reports that and returns a placeholder.
+fn scalar(name: &'static str, y: Var, reported: &Cell<bool>, at: Loc) -> Var {
+    let ty = y.ty(at);
+    if ty.shape.is_empty() && ty.dtype.is_float() {
+        return y;
+    }
+    // The loss is traced several times; report its error only once.
+    if !reported.replace(true) && !trace::is_poison(y.handle, at) {
+        let (kind, help) = if ty.dtype.is_float() {
+            let help = "reduce it, for instance with `.sum()`; the method for a sum of squares of residuals is \
+                        `levenberg_marquardt`";
+            (Kind::Shape, help)
+        } else {
+            (Kind::NotDifferentiable, "only floats have derivatives")
+        };
+        let message = format!("the loss of `{name}` must be a float scalar, and it is {ty}");
+        let notes = vec![Note { role: "loss".into(), what: ty.to_string(), born: y.handle.born() }];
+        let problem = Problem::new(kind, message, help);
+        trace::report(Diagnostic { problem, at, notes, context: Vec::new() }, None);
+    }
+    let dtype = if ty.dtype.is_float() { ty.dtype } else { Dtype::F64 };
+    Var::poison(ArrayType::new(dtype, []), at)
 }
 
 /// Checks that all leaves of the parameters are floats. If not, reports the paths of the leaves that are not, and
