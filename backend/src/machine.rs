@@ -93,7 +93,7 @@ model! {
     /// If an array has at most this number of elements, a library function is applied to one element at a time in
     /// unrolled code, even if the function has vector code.
     Loops unrolled_calls = 3 in 1..=256;
-    /// The largest extent of an axis whose loop lowering moves inside the loops of longer axes.
+    /// Lowering moves the loop over an axis inside the loops over longer axes only if the axis has at most this extent.
     Loops inner_extent = 4 in 0..=1024;
     /// The number of array elements that are assumed to remain in the cache until their next use.
     Loops cached_elements = 65_536 in 0..=1 << 40;

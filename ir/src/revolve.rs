@@ -91,9 +91,11 @@ pub fn steps(iterations: usize, carries: usize) -> u128 {
     };
     match times {
         0 => 0,
-        // The last arm is `r n - C(s + r, r - 1)` with n iterations, s carries and r times: that binomial
-        // coefficient is reach(s + 1, r - 1).
+        // If only the carry at the start is saved, the iteration with index k is reached by k forward runs, and the sum
+        // of all k below n is n (n - 1) / 2.
         _ if carries == 1 => (iterations as u128) * (iterations as u128 - 1) / 2,
+        // For n iterations, s saved carries and at most r forward runs of each iteration, the number is
+        // `r n - C(s + r, r - 1)`. The binomial coefficient is `reach(s + 1, r - 1)`.
         _ => (times as u128 * iterations as u128) - reach(carries + 1, times - 1) as u128,
     }
 }

@@ -76,8 +76,9 @@ fn joins(a: &Region, b: &Region) -> bool {
     a.read == b.read && a.records().is_some() && a.records() == b.records()
 }
 
-/// Returns the region unchanged if the reverse pass accesses the records of the region in the order in which it reads
-/// the single arrays. Otherwise splits the region into one region for each array.
+/// Returns the region unchanged if its records are read through the cache, or if they can be streamed: the forward pass
+/// writes record after record, and the reverse pass reads them in the direction `region.read`. Otherwise splits the
+/// region into one region for each of its arrays.
 fn together(sites: &Sites, region: Region) -> Vec<Region> {
     let Holds::Arrays { fields, records } = &region.holds else { return vec![region] };
     if fields.len() < 2 || in_order(sites, fields, region.read) || planted(Fault::RecordsMixed) {

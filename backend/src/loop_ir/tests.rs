@@ -469,7 +469,8 @@ fn run_time_indices_want_a_proof() {
              %7: i64 = mul %6, 5 %8: f64 = load b0[(%7)]",
             None,
         ),
-        // Negative indices, which count from the end, must be accepted if the number of elements is added to them.
+        // `b0` has 20 elements. The verifier must accept an index that the program first increases by 20 if it is
+        // negative. If the program also increases the index 0, the verifier must reject the load.
         (
             "%0: i64 = load b1[0] %1: i64 = clamp -20, %0, 19 %2: bool = lt %1, 0 \
              %3: i64 = add %1, 20 %4: i64 = select %2, %3, %1 %5: f64 = load b0[(%4)]",

@@ -509,7 +509,8 @@ mod tests {
             for i4 in 4 { %3: f64 = load b3[i4] store b1[i0*4 + i4 + 4], %3 }";
         let text = check(&format!("serial i0 in 3 {{ {OUT} {empty} {work} }}"), 3);
         assert!(text.contains("load b1[i0*4 + i3*-1 + 3]"), "{text}");
-        // The copy stays if the emptied row is read, or is filled with values that are no constants.
+        // The copy of the row of `b1` to `b2` must stay if the row is read after it was filled with zeros, or if it is
+        // filled with values that are not constants.
         let reads = "for i6 in 4 { %6: f64 = load b1[i0*4 + i6] store b3[i6], %6 }";
         check(&format!("serial i0 in 3 {{ {OUT} {empty} {reads} {work} }}"), 5);
         let other = "for i2 in 4 { %5: f64 = load b0[i2] store b1[i0*4 + i2], %5 }";

@@ -301,8 +301,9 @@ fn below(m: u32, n: u32, a: f64, b: f64, x: f64, y: f64, scores: &Scores) -> f64
 /// varies on two scales, and the quadrature is fitted to one scale.
 const SLOW: f64 = 0.05;
 
-/// Returns the derivative of order (m, n) of `I(a, b, x)` for x so small that `(1 - t)ᵇ⁻¹` is 1: that of `xᵃ Γ(a
-/// + b) / (Γ(a + 1) Γ(b))`.
+/// Returns the derivative, of order m in a and n in b, of the incomplete beta function `I(a, b, x)` for small x. The
+/// factor `(1 - t)ᵇ⁻¹` of its integrand must round to 1 for all t up to x. The function is then
+/// `xᵃ Γ(a + b) / (Γ(a + 1) Γ(b))`.
 fn power(m: u32, n: u32, a: f64, b: f64, x: f64) -> f64 {
     let mut scores = Scores::at(m, n, a, b, x, 1.0);
     // `Scores` describes a density with the factor Γ(a). This formula has the factor Γ(a + 1) instead, so the score in

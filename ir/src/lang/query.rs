@@ -61,7 +61,7 @@ questions! {
         /// Per result: whether its tangent is materialized even when it is zero. Ignored for types without
         /// tangents.
         forced: Vec<bool>,
-        /// Per parameter: the cost, for the linear function, of reading it as a residual.
+        /// Per parameter: the number of iterations over which the cost of saving it as a residual is spread.
         shares: Vec<Amortization>,
     } -> LinearizeOf in linearize,
 
@@ -84,7 +84,7 @@ questions! {
     Within {
         /// Per parameter: whether it has a tangent.
         active: Vec<bool>,
-        /// Per parameter: the cost, for the linear function, of reading it as a residual.
+        /// Per parameter: the number of iterations over which the cost of saving it as a residual is spread.
         shares: Vec<Amortization>,
         /// The policy that plans the function's loops and all functions inside the loops.
         policy: Policy,
@@ -225,7 +225,7 @@ pub struct UnzipOf {
     pub known: FuncId,
     /// The second function: `(residuals.., other parameters..) -> other results..`.
     pub rest: FuncId,
-    /// Per result: whether the first function returns it.
+    /// Per result of the original function: whether the function `known` returns it; otherwise `rest` does.
     pub known_out: Vec<bool>,
     /// Per residual: whether it is a parameter, a result or a saved value of the first function.
     pub residuals: Vec<Residual>,

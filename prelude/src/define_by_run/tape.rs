@@ -218,8 +218,8 @@ impl<A: Tree<Var>, B: Tree<Var>, K> Tape<A, B, K> {
     }
 }
 
-/// Emits the recorded operations for new arguments, and returns their results. `form` is the form of the recorded
-/// arguments.
+/// Emits the recorded operations for the new arguments `args`, and returns the results. `form` is the tree structure of
+/// the arguments with which the operations were recorded; `args` must have the same structure.
 fn applied(recorded: &Recorded, form: &Form, args: Flat, at: Loc) -> Vec<Var> {
     let poison = || recorded.outputs().iter().map(|y| Var::poison(y.ty().clone(), at)).collect();
     if args.form != *form {

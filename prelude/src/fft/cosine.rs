@@ -58,7 +58,7 @@ pub fn dct(x: Var, kind: Cosine, along: impl Into<Along>) -> Var {
 /// Errors: `dtype` if `x` is not of floats, `shape` if the axis does not exist, or if there is not exactly one.
 #[track_caller]
 pub fn idct(y: Var, kind: Cosine, along: impl Into<Along>) -> Var {
-    // Up to a factor, the second and the third kind are inverses of each other.
+    // Up to a factor, the cosine transforms of the second and of the third kind are inverses of each other.
     let other = match kind {
         Cosine::II => Cosine::III,
         Cosine::III => Cosine::II,

@@ -209,8 +209,9 @@ pub enum Padding {
 }
 
 impl Padding {
-    /// Returns the index of the element of an array of extent n that is repeated at index i. This index is negative
-    /// before the array, and n or more behind it.
+    /// Returns the index, in the unpadded axis of extent n, of the element that the padded axis contains at index i.
+    /// The index i counts from the first unpadded element: it is negative in the padding before the array, and n or
+    /// more in the padding behind it.
     fn source(self, i: i64, n: i64) -> i64 {
         match self {
             Padding::Edge => i.clamp(0, n - 1),

@@ -80,8 +80,8 @@ fn var(x: Var, axes: &[usize], at: Loc) -> Var {
 
 fn logsumexp(x: Var, axes: &[usize], at: Loc) -> Var {
     let ty = x.ty(at);
-    // The result does not depend on the shift, so the shift is a constant for derivatives. If the maximum is infinite,
-    // the shift is 0.
+    // The maximum is subtracted from `x` before `exp`, and added after `log`. The result does not depend on this shift,
+    // so derivatives treat the shift as a constant. If the maximum is infinite, the shift is 0.
     let peak = emit(tapeloom_ir::prim::StopGradient, &[fold(Reducer::Max, x, axes, at)], at);
     let zero = Var::literal(Literal::zero(ty.dtype), at);
     let finite = emit(Scalar::IsFinite, &[peak], at);

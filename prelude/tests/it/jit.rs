@@ -263,7 +263,8 @@ fn explain_warns_of_residuals_as_large_as_the_carry() {
         plan.contains(&format!("{keeps} as its carry: 800 bytes for each iteration\n")),
         "{plan}"
     );
-    // One element per iteration, and results that the user stacks, cause no warning.
+    // The memory plan must not warn if each iteration saves only one element of the carry, or if the residuals are
+    // arrays that the user's `scan` stacks as results.
     let place = |(i, c): (Var, Var)| c.at(i).set(c.index(i).sin());
     let places = jit(grad(move |x: Var| fori_loop(7, place, x).sum()));
     let stacked =

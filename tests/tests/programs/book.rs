@@ -243,7 +243,8 @@ fn names_in_the_tables_exist() {
     for chapter in ["coming-from-jax.md", "arrays.md"] {
         let text = fs::read_to_string(source().join(chapter)).unwrap();
         for row in text.lines().filter(|l| l.starts_with("| ") && !l.starts_with("| numpy")) {
-            // In the column, every second part between backticks is code; the word before a bracket is a name.
+            // The last column of the row names functions of this library. Its code is between backticks; in the code,
+            // each word before an opening bracket is the name of a function.
             let ours = row.rsplit(" | ").next().unwrap_or_default();
             let codes = ours.split('`').skip(1).step_by(2);
             for code in codes.filter(|c| !c.starts_with('#')) {

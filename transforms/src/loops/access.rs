@@ -62,8 +62,8 @@ fn fits(known: &ValueFacts<'_>, start: &Affine<Symbol>, size: usize, extent: usi
     range.least >= 0 && range.most + size as i128 <= extent as i128
 }
 
-/// Emits equations that compute the affine form `sum` as an integer; `None` if `value` has no atom for one of its
-/// symbols.
+/// Emits equations that compute the affine form `sum` as an integer. `value` returns the atom for a value that occurs
+/// in `sum`. If `value` returns `None` for one of them, the result is `None`.
 pub(super) fn number(
     b: &Builder<'_>,
     sum: &Affine<Symbol>,

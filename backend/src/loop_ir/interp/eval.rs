@@ -526,7 +526,8 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
         };
         let operands: Vec<_> = call.operands.iter().map(&mut pointer).collect::<Result<_, _>>()?;
         let outputs: Vec<_> = call.outputs.iter().map(&mut pointer).collect::<Result<_, _>>()?;
-        // Report the addresses of the views as a branch: the call must wait for them, like a branch for its condition.
+        // The call must wait until the addresses of its operands and outputs are computed. Report this to the observer
+        // as a branch, which waits for its condition in the same way.
         self.observer.branch(&marks)?;
         if let Some(shadow) = &mut self.shadow {
             for (v, (first, _)) in call.operands.iter().zip(&operands) {

@@ -35,7 +35,8 @@ use crate::tensor::Tensor;
 pub struct Gather {
     /// The number of leading axes that array and indices share.
     pub batch: usize,
-    /// The indexed axes of the array, ascending; batch axes count in the numbering.
+    /// The axes of the array that are indexed, in ascending order. Axis numbers count from the first axis of the array,
+    /// including the batch axes.
     pub axes: Vec<usize>,
     /// The treatment of out-of-range indices: they are clamped, or their reads and writes are dropped.
     pub bounds: Bounds,

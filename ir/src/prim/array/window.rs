@@ -39,7 +39,8 @@ pub struct Window {
 
 notation!(Window = "window" { moves(axes, taps, scales, steps, offsets, divisors, extents) });
 
-/// The movement of a window along an axis: the array is read at `(scale o + step k + offset) / divisor`.
+/// The movement of a window along an axis. Position k within window number o reads the array at the index
+/// `(scale o + step k + offset) / divisor`. The other letters are the fields of this type.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Move {
     /// The axis along which the window moves.
@@ -258,7 +259,8 @@ impl Window {
         Product::emit(b, dot, [windows, right], &axes)
     }
 
-    /// Emits the window, with zero as the fill, of `x` repeated along new last axes of extents `taps`.
+    /// Repeats `x` along new last axes of extents `taps`, and emits the window of the repeated array. Elements that the
+    /// window reads outside the array are 0.
     pub(super) fn over(&self, b: &Builder<'_>, x: Atom, taps: &[usize]) -> Atom {
         let own = b.shape_of(x).len();
         let zero = Literal::zero(b.dtype_of(x)).into();

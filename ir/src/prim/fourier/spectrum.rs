@@ -61,8 +61,9 @@ pub(super) fn sequences<'a>(
     }
 }
 
-/// Returns the type of the only operand like [`sequences`], for complex arrays: the axis before the last `rank`
-/// axes holds the real and imaginary parts.
+/// Returns the type of the only operand, which must be a float array that represents complex numbers: the axis before
+/// the last `rank` axes has extent 2 and holds the real and imaginary parts. `axis` must be one of the last `rank`
+/// axes. Otherwise returns the error.
 pub(super) fn pairs<'a>(
     name: &str,
     rank: usize,

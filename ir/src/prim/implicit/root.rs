@@ -70,7 +70,8 @@ impl Root {
         Ok(Dual { y, dy })
     }
 
-    /// Returns the function `(k.., y.., v..) -> (∂r/∂y) v`, derived from `residual`.
+    /// Returns the function `(k.., y.., v..) -> (∂r/∂y) v`: the derivative of the residual `r(k, y)` in the unknowns
+    /// `y`, times a vector `v`. `k` are the parameters of the equation.
     fn matvec(&self, cx: &mut RuleCx<'_, '_>) -> Result<FuncId, Problem> {
         cx.ask(|regions, m| {
             let f = m.function(self.residual);

@@ -15,7 +15,7 @@ use crate::tensor::Tensor;
 pub enum Bounds {
     /// The index is clamped to the nearest one inside the array.
     Clip,
-    /// A read at the index gives zero, a write at the index is dropped.
+    /// A read at an index outside the array gives zero; a write there is dropped.
     Drop,
 }
 

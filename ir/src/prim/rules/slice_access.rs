@@ -79,7 +79,7 @@ pub struct Within<'a> {
 }
 
 impl Within<'_> {
-    /// Returns whether the box is all of the replacing array.
+    /// Returns whether the accessed box covers the whole array `self.array`.
     pub(crate) fn is_all(&self) -> bool {
         self.starts.iter().all(Option::is_none)
     }

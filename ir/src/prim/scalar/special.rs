@@ -285,7 +285,8 @@ fn beta_density_slope<'b, 'm>(
     let below =
         |a: Expr<'b, 'm>, b: Expr<'b, 'm>, z: Expr<'b, 'm>| a.ternary(Scalar::BetaDensity, b, z);
     let sum = a + b - 1.0;
-    // Where an end formula is selected, z is replaced in the other formula by a point at which no divisor is 0.
+    // The formulas `left` (for z = 0), `right` (for z = 1) and `between` are all evaluated, and one is selected. In a
+    // formula that is not selected, replace z by 1/2, so that no divisor is 0.
     let half = z.number(0.5);
     let at = first.select(half, last.select(half, inside(f, z, 0.5)));
     let (start, stop) = (first.select(z, half), last.select(z, half));

@@ -141,8 +141,9 @@ impl Combinations {
         }
     }
 
-    /// Returns, for each combination, the element of a table of lower order at all indices except one: the largest
-    /// index is left out if `from` is 0, the smallest if `from` is 1.
+    /// Returns, for each tuple of `k + 1` indices, an element of `table`, an array with one axis for each of `k`
+    /// indices. If `from` is 0, the element is read at all indices of the tuple but the largest; if `from` is 1, at all
+    /// but the smallest.
     fn of_most(&self, table: Var, from: usize) -> Var {
         match self.sorted.len() {
             2 => self.of_one(table, from),

@@ -61,8 +61,9 @@ pub(super) struct Remainders {
 }
 
 impl AxisSum {
-    /// Returns the axis of a sum over the taps of the move `m`; `None` if the window does not move, or an extent
-    /// is 0.
+    /// Returns the sum, along one axis, over the positions (taps) within a window whose movement along the axis is `m`.
+    /// The axis has `elements` elements and the window `taps` taps. Returns `None` if the scale or the step of `m`, or
+    /// an extent, is 0.
     pub(super) fn of(m: &Move, elements: usize, taps: usize) -> Option<AxisSum> {
         // The coefficients of an `AxisSum` are positive. So results with a negative scale are counted from the last
         // one, and so are taps with a positive step.
@@ -127,7 +128,8 @@ impl AxisSum {
         Some(AxisPlan { line: self, over_taps, common, phases, step, divisor: 1, first, count })
     }
 
-    /// Returns the plan with fewer terms, with windows along the elements or along the taps; `None` if neither
+    /// Returns one of two plans for the sum: each result sums over the taps, or each result sums over the elements.
+    /// Chooses the plan with fewer terms to add, but prefers a sum over taps without phases. Returns `None` if neither
     /// plan exists.
     pub(super) fn best(self) -> Option<AxisPlan> {
         let (over_elements, over_taps) = (self.plan(false), self.plan(true));

@@ -79,8 +79,8 @@ impl Replay {
     }
 }
 
-/// For each linear parameter of a loop's body, the position of the first linear parameter that takes the same
-/// value as a constant; its own position if there is none before it.
+/// For each linear parameter of a loop's body, the position of the first linear parameter to which the loop passes the
+/// same loop-invariant value. If no earlier parameter takes that value, the entry is the parameter's own position.
 struct FirstUses(Vec<usize>);
 
 impl FirstUses {
