@@ -16,7 +16,7 @@
 //! c       2..3    64        832    (b is dead)
 //! ```
 
-use crate::loop_ir::BUFFER_ALIGNMENT_BYTES;
+use crate::loop_ir::{BUFFER_ALIGNMENT_BYTES, MOST_BYTES};
 use std::collections::{BTreeMap, BTreeSet};
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::{Kind, Problem};
@@ -28,9 +28,6 @@ pub(crate) struct Lifetime {
     pub(crate) last: usize,
     pub(crate) bytes: usize,
 }
-
-/// The maximal bytes of a workspace: the addressable memory, less the rest of the last cache line.
-const MOST_BYTES: usize = isize::MAX as usize - 2 * BUFFER_ALIGNMENT_BYTES;
 
 /// Returns the bytes reserved for a buffer of `bytes`: whole cache lines, and from the size of a page on an
 /// odd number of them. So up to 64 consecutive arrays of one length begin at different offsets in their
@@ -50,22 +47,6 @@ pub(crate) fn too_large(name: &str) -> Problem {
         format!("the intermediate results of @{name} are larger than memory can be"),
         "reduce an extent, or process the data in parts",
     )
-}
-
-/// Memory in which no two buffers share bytes.
-#[derive(Default)]
-pub(crate) struct Separate {
-    /// The bytes of all buffers so far.
-    pub(crate) bytes: usize,
-}
-
-impl Separate {
-    /// Returns the offset of the next buffer; `None` if it is not addressable.
-    pub(crate) fn place(&mut self, bytes: usize) -> Option<usize> {
-        let offset = self.bytes.checked_next_multiple_of(BUFFER_ALIGNMENT_BYTES)?;
-        self.bytes = offset.checked_add(bytes).filter(|end| *end <= MOST_BYTES)?;
-        Some(offset)
-    }
 }
 
 /// The maximal number of buffers that are placed by size, since that compares all pairs of buffers.

@@ -264,17 +264,15 @@ impl Kernel {
 
     /// Adds a buffer to the workspace that shares memory with no other buffer and no frame, and returns it.
     pub(crate) fn scratch(&mut self, ty: ArrayType) -> BufferId {
-        let offset = self.reserve(ty.bytes());
+        let offset = self.reserve(ty.bytes()).unwrap_or(NOWHERE);
         self.buffers.push(Buffer::new(ty, Place::Workspace(offset)))
     }
 
-    /// Extends the workspace by a number of bytes, and returns their offset. The verifier refuses an offset that is not
-    /// addressable.
-    fn reserve(&mut self, bytes: usize) -> usize {
-        let offset = self.workspace.checked_next_multiple_of(BUFFER_ALIGNMENT_BYTES);
-        let offset = offset.unwrap_or(self.workspace);
-        self.workspace = offset.saturating_add(bytes);
-        offset
+    /// Extends the workspace by a number of bytes, and returns their offset; `None` if they are not addressable.
+    pub(crate) fn reserve(&mut self, bytes: usize) -> Option<usize> {
+        let offset = self.workspace.checked_next_multiple_of(BUFFER_ALIGNMENT_BYTES)?;
+        self.workspace = offset.checked_add(bytes).filter(|end| *end <= MOST_BYTES)?;
+        Some(offset)
     }
 
     /// Marks a buffer version as saved for the reverse pass; a mark that the version already has is not added again.
@@ -357,7 +355,7 @@ impl Kernel {
 fn frames(kernel: &mut Kernel, sizes: &PrimaryMap<KernelId, usize>, body: &mut [Stmt]) {
     for stmt in body {
         if let Stmt::Call(call) = stmt {
-            call.frame = kernel.reserve(sizes[call.callee]);
+            call.frame = kernel.reserve(sizes[call.callee]).unwrap_or(NOWHERE);
         }
         stmt.blocks_mut().into_iter().for_each(|inside| frames(kernel, sizes, inside));
     }
@@ -365,6 +363,12 @@ fn frames(kernel: &mut Kernel, sizes: &PrimaryMap<KernelId, usize>, body: &mut [
 
 /// The alignment in bytes of buffers in the workspace: a cache line, the unit in which memory is allocated.
 pub(crate) const BUFFER_ALIGNMENT_BYTES: usize = size_of::<tapeloom_ir::Line>();
+
+/// The maximal bytes of a workspace: the addressable memory, less the rest of the last cache line.
+pub(crate) const MOST_BYTES: usize = isize::MAX as usize - 2 * BUFFER_ALIGNMENT_BYTES;
+
+/// An offset behind every workspace, which the verifier refuses: the offset of memory that is not addressable.
+const NOWHERE: usize = usize::MAX / BUFFER_ALIGNMENT_BYTES * BUFFER_ALIGNMENT_BYTES;
 
 /// The upper bound of argument numbers (2^24): a larger number would allocate memory for all numbers below it.
 const MOST_INPUTS: usize = 1 << 24;

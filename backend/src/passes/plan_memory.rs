@@ -20,7 +20,8 @@
 //! of bytes, which is as large as the largest of them needs. The frame of a called kernel is placed like a buffer whose
 //! lifetime is the call.
 //!
-//! Loops with independent iterations are no scopes: these iterations may not access memory of one another.
+//! The bodies of loops with independent iterations, or with vector lanes, are no scopes: these iterations may not access
+//! memory of one another.
 
 use super::pass::{Invariant, Pass, Run};
 use crate::loop_ir::analysis::block_local::block_local;
@@ -114,7 +115,7 @@ struct Block<'a> {
     depth: usize,
     /// The innermost block around it, or itself, that runs at most once in a run of the kernel.
     once: BlockId,
-    /// The innermost block around it, or itself, that is in no loop with independent iterations.
+    /// The innermost block around it, or itself, that is in no loop with independent iterations or lanes.
     serial: BlockId,
 }
 
@@ -165,8 +166,10 @@ impl<'a> Blocks<'a> {
                 self.calls.push(((here, at), call.callee));
             }
             let independent = match shape.flow {
-                Flow::For { parallelism, .. } => {
-                    parallelism != Parallelism::Serial && !planted(Fault::ScopeInParallel)
+                // Lanes run their iterations side by side, in serial loops, too.
+                Flow::For { parallelism, lanes, .. } => {
+                    (parallelism != Parallelism::Serial || lanes > 1)
+                        && !planted(Fault::ScopeInParallel)
                 }
                 Flow::Straight | Flow::Nest | Flow::While | Flow::If => false,
             };

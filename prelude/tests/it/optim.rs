@@ -649,8 +649,8 @@ fn fits_refuse_wrong_options() {
     check(&|x| whole(x).fit().0, "not-differentiable", "float");
 }
 
-/// Wrong shapes are one error each. It names what the user has called, and neither `grad` nor `custom_root`, by which the
-/// minimisers are written.
+/// A wrong shape is one error. It names the function that the user called, and not `grad` or `custom_root`, which the
+/// minimisers call.
 #[test]
 fn fits_of_wrong_shapes_name_the_call_of_the_user() {
     let check = |call: &dyn Fn(Var) -> Var, words: &[&str]| {
@@ -668,7 +668,10 @@ fn fits_of_wrong_shapes_name_the_call_of_the_user() {
     let fit = |x, y, start: Var| optim::curve_fit(line, x, y, start).fit().0;
     let short = |x: Var| fit(x, constant([1.0, 2.0]), constant([0.0, 0.0]));
     let told = "the model of `curve_fit` must return f64[2], the type of the data `y`, and it returns f64[3]";
-    check(&short, &[told, "optim.rs", "model", "data", "= help: give x and y one element"]);
+    check(
+        &short,
+        &[told, "optim.rs", "model", "data", "= help: the model returns one element for each"],
+    );
     let start = |x: Var| fit(x, x, constant([0.0]));
     let told = "index 1 is out of range for axis 0 of shape [1]";
     check(&start, &[told, "f64[1]  made at", "while tracing for `curve_fit` at"]);

@@ -1,7 +1,7 @@
 //! Properties that a random program with loops must have under every checkpoint policy and every byte budget.
 
 use super::meaning::{NARROW, meaning};
-use super::program::{Iterations, Program, Step, about, each, policy};
+use super::program::{Iterations, Program, Step, about, each, policy, within};
 use crate::{Agreement, Failure, Heard, Listener, Rng};
 use std::rc::Rc;
 use tapeloom::prelude::*;
@@ -82,6 +82,13 @@ fn least(error: &Error) -> Result<Option<u64>, Failure> {
         None if text.contains("trip count of this loop is not known") => Ok(None),
         None => Err(format!("no least number in\n{text}").into()),
     }
+}
+
+/// Returns whether a loop of the program contains, at any depth, a loop of unknown trip count.
+fn nests_unknown_length(program: &Program) -> bool {
+    use Iterations::{Counted, Runtime, Until};
+    let unknown = |s: &Step| matches!(s, Step::Iterations(Runtime | Counted | Until, ..));
+    program.has(&|s| matches!(s, Step::Iterations(_, _, body) if within(body, &unknown)))
 }
 
 /// Returns the bytes of a gradient's tape, and of the rest of its workspace.
@@ -183,17 +190,7 @@ pub fn budgets(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
     let room = budget.saturating_add(64);
     // A branch in the reverse pass, or an iteration of an enclosing loop, may write to a copy of the carries' memory.
     let branches = program.has(&|s| matches!(s, Step::Branch(..)));
-    let around = program.has(&|s| {
-        let Step::Iterations(_, _, body) = s else { return false };
-        let unknown = |s: &Step| {
-            matches!(
-                s,
-                Step::Iterations(Iterations::Runtime | Iterations::Counted | Iterations::Until, ..)
-            )
-        };
-        body.iter().any(unknown)
-    });
-    let copies = if branches || around { budget } else { 0 };
+    let copies = if branches || nests_unknown_length(&program) { budget } else { 0 };
     let most = budget.saturating_add(copies).saturating_add(work);
     // A custom rule may need any amount of memory in the reverse pass.
     if tape > room && !own || tape.saturating_add(beside) > most {
@@ -224,6 +221,7 @@ pub fn figures(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
         return Ok(());
     }
     let (work, branches) = (work(&program)?, program.has(&|s| matches!(s, Step::Branch(..))));
+    let nests = nests_unknown_length(&program);
     let f = checkpoint(meaning(program, log, false), policy.clone());
     let twice = rng.index(2) == 1;
     let explained = if twice {
@@ -245,9 +243,11 @@ pub fn figures(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
     let (tape, beside) = taken(&e);
     // A branch in the reverse pass copies carries that other equations may still read.
     let copies = if twice || branches { tape } else { 0 };
-    // The recomputed tape of a loop of unknown length has as many slots as the budget allows.
+    // The tape of a loop of unknown length has as many slots as the budget allows. It counts beside the reported tape
+    // if the loop runs again in a second derivative, or in a recomputed iteration of an enclosing loop.
+    let recomputed = twice || nests;
     let slots = match &policy {
-        Policy::Bytes(n) | Policy::About(n) if twice => (*n).min(1 << 20),
+        Policy::Bytes(n) | Policy::About(n) if recomputed => (*n).min(1 << 20),
         _ => 0,
     };
     let room = copies + slots + if twice { 3 * work } else { work };

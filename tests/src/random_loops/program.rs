@@ -153,7 +153,7 @@ impl Program {
 }
 
 /// Returns whether a list of steps contains, at any depth, a step for which `what` is true.
-fn within(list: &[Step], what: &dyn Fn(&Step) -> bool) -> bool {
+pub(super) fn within(list: &[Step], what: &dyn Fn(&Step) -> bool) -> bool {
     list.iter().any(|s| what(s) || s.bodies().iter().any(|b| within(b, what)))
 }
 

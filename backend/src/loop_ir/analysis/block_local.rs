@@ -39,19 +39,7 @@ pub(crate) fn block_local(
     body: &[Stmt],
     buffers: &[BufferId],
 ) -> Vec<bool> {
-    let mut search = Search {
-        kernel,
-        callees,
-        writes: SecondaryMap::new(),
-        examined: buffers.to_vec(),
-        written: Vec::new(),
-        around: Vec::new(),
-        branches: 0,
-    };
-    for buffer in buffers {
-        search.writes[*buffer] = Some(Vec::new());
-    }
-    search.block(body);
+    let search = Search::after(kernel, callees, body, buffers);
     buffers.iter().map(|buffer| search.writes[*buffer].is_some()).collect()
 }
 
@@ -89,14 +77,27 @@ struct Search<'a> {
     /// Per examined buffer: the writes so far; `None` for other buffers, and after a read that is not covered. Writes
     /// of earlier iterations of a loop that has not ended are not needed: the same statements write again.
     writes: SecondaryMap<BufferId, Option<Vec<Write>>>,
-    examined: Vec<BufferId>,
     /// The buffer of each write so far, in order.
     written: Vec<BufferId>,
     around: Vec<Around>,
     branches: usize,
 }
 
-impl Search<'_> {
+impl<'a> Search<'a> {
+    /// Examines a block for these buffers.
+    fn after(
+        kernel: &'a Kernel,
+        callees: &'a PrimaryMap<KernelId, Vec<bool>>,
+        body: &[Stmt],
+        buffers: &[BufferId],
+    ) -> Search<'a> {
+        let (mut writes, written, around) = (SecondaryMap::new(), Vec::new(), Vec::new());
+        buffers.iter().for_each(|buffer| writes[*buffer] = Some(Vec::new()));
+        let mut search = Search { kernel, callees, writes, written, around, branches: 0 };
+        search.block(body);
+        search
+    }
+
     fn block(&mut self, body: &[Stmt]) {
         body.iter().for_each(|stmt| self.stmt(stmt));
     }
@@ -134,16 +135,17 @@ impl Search<'_> {
         match (shape.flow, shape.blocks.as_slice()) {
             (Flow::Straight, _) | (Flow::For { extent: Extent::Constant(0), .. }, _) => {}
             (Flow::Nest, blocks) => blocks.iter().for_each(|body| self.block(body)),
-            (Flow::For { index, extent: Extent::Constant(n), .. }, [body]) => {
-                self.looped(Around::Loop(index, n), shape.carries, &[], body);
-            }
-            (Flow::For { extent: Extent::Scalar(_), .. }, [body]) => {
-                let around = self.branch();
-                self.looped(around, shape.carries, &[], body);
-            }
-            (Flow::While, [head, body]) => {
-                let around = self.branch();
-                self.looped(around, shape.carries, head, body);
+            (Flow::For { .. } | Flow::While, blocks) => {
+                // The head of a `while` comes before its body.
+                if let Some((body, heads)) = blocks.split_last() {
+                    let around = match shape.flow {
+                        Flow::For { index, extent: Extent::Constant(n), .. } => {
+                            Around::Loop(index, n)
+                        }
+                        _ => self.branch(),
+                    };
+                    self.looped(around, shape.carries, heads, body);
+                }
             }
             (Flow::If, branches) => {
                 let from = self.written.len();
@@ -152,9 +154,6 @@ impl Search<'_> {
                     self.within(*around, body);
                 }
                 self.join(&arounds, from);
-            }
-            (Flow::For { .. } | Flow::While, _) => {
-                self.examined.iter().for_each(|buffer| self.writes[*buffer] = None)
             }
         }
     }
@@ -170,41 +169,39 @@ impl Search<'_> {
         self.around.pop();
     }
 
-    /// Examines a loop, whose head runs before each iteration and after the last one. The loop may exchange examined
-    /// buffers for other buffers after each iteration.
-    fn looped(&mut self, around: Around, carries: &[Carry], head: &[Stmt], body: &[Stmt]) {
-        self.exchange(carries, body);
-        self.block(head);
+    /// Examines a loop. Its heads run before each iteration and after the last one. The loop may exchange examined buffers
+    /// for other buffers after each iteration.
+    fn looped(&mut self, around: Around, carries: &[Carry], heads: &[&[Stmt]], body: &[Stmt]) {
+        let exchanges = carries.iter().filter(|c| c.input.buffer != c.output.buffer);
+        let exchanges: Vec<[BufferId; 2]> =
+            exchanges.map(|c| [c.input.buffer, c.output.buffer]).collect();
+        let examined = exchanges.iter().filter(|[input, _]| self.writes[*input].is_some());
+        let outputs: Vec<BufferId> = examined.map(|[_, output]| *output).collect();
+        let mut fills: SecondaryMap<BufferId, bool> = SecondaryMap::new();
+        if !outputs.is_empty() {
+            let iteration = Search::after(self.kernel, self.callees, body, &outputs);
+            outputs.iter().for_each(|output| fills[*output] = iteration.is_filled(*output, None));
+        }
+        self.exchange(&exchanges, &fills);
+        heads.iter().for_each(|head| self.block(head));
         self.within(around, body);
-        self.exchange(carries, body);
+        self.exchange(&exchanges, &fills);
     }
 
-    /// Removes the writes that do not survive the exchanges of a loop with this body. The input of an exchange stays
-    /// filled if each iteration fills the output, with which it changes places. The output holds no value when an
+    /// Removes the writes that do not survive the exchanges (input, output) of a loop. The input of an exchange stays
+    /// filled if each iteration fills the output (`fills`), with which it changes places. The output holds no value when an
     /// iteration begins.
-    fn exchange(&mut self, carries: &[Carry], body: &[Stmt]) {
-        for Carry { input, output } in carries.iter().filter(|c| c.input.buffer != c.output.buffer)
-        {
-            let (input, output) = (input.buffer, output.buffer);
-            if self.writes[input].is_some() {
-                let filled = self.is_filled(input, None) && self.fills(body, output);
+    fn exchange(&mut self, exchanges: &[[BufferId; 2]], fills: &SecondaryMap<BufferId, bool>) {
+        for [input, output] in exchanges {
+            if self.writes[*input].is_some() {
+                let filled = self.is_filled(*input, None) && fills[*output];
                 let whole = filled.then(|| Write::Whole(self.around.clone()));
-                self.writes[input] = Some(whole.into_iter().collect());
+                self.writes[*input] = Some(whole.into_iter().collect());
             }
-            if let Some(writes) = &mut self.writes[output] {
+            if let Some(writes) = &mut self.writes[*output] {
                 writes.clear();
             }
         }
-    }
-
-    /// Returns whether each execution of a block fills a buffer.
-    fn fills(&self, body: &[Stmt], buffer: BufferId) -> bool {
-        let (mut writes, examined, around) = (SecondaryMap::new(), vec![buffer], Vec::new());
-        writes[buffer] = Some(Vec::new());
-        let (kernel, callees, written) = (self.kernel, self.callees, Vec::new());
-        let mut search = Search { kernel, callees, writes, examined, written, around, branches: 0 };
-        search.block(body);
-        search.is_filled(buffer, None)
     }
 
     /// Adds a write of each whole buffer that all `branches` fill. The branches are those of the last statement, which

@@ -81,16 +81,16 @@ pub(crate) fn finish(
     }
     // No two buffers share bytes, nor do the frames of regions (calls, branches and loops): passes may then reorder
     // accesses to them. `plan_memory` packs them.
-    let mut separate = workspace::Separate::default();
+    let mut kernel = Kernel { buffers, ..Kernel::new(name) };
     for (_, buffer) in &wanting {
-        let offset = separate.place(buffers[*buffer].ty.bytes());
-        buffers[*buffer].place =
+        let offset = kernel.reserve(kernel.buffers[*buffer].ty.bytes());
+        kernel.buffers[*buffer].place =
             Place::Workspace(offset.ok_or_else(|| workspace::too_large(name))?);
     }
     let mut frames: OrderedMap<NodeId, usize> = OrderedMap::default();
     for tree in &emitted.body {
         if let Tree::Region(r) = tree {
-            let offset = separate.place(Frame::of(graph, r, callees).bytes);
+            let offset = kernel.reserve(Frame::of(graph, r, callees).bytes);
             frames.insert(r.first, offset.ok_or_else(|| workspace::too_large(name))?);
         }
     }
@@ -100,7 +100,6 @@ pub(crate) fn finish(
         of_node[id] = of_node[id].or(of_node[owner]);
     }
 
-    let mut kernel = Kernel { buffers, workspace: separate.bytes, ..Kernel::new(name) };
     let held = versions(graph, &emitted, &of_node, &mut kernel);
     let memory = Memory { liveness: &liveness, frames: &frames, callees };
     let mut convert = Convert::new(graph, &emitted, memory, kernel, held, tapes);

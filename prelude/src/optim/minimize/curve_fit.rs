@@ -285,8 +285,8 @@ fn matched(found: Var, y: Var, reported: &Cell<bool>, at: Loc) -> Var {
         let message = format!(
             "the model of `{NAME}` must return {want}, the type of the data `y`, and it returns {ty}"
         );
-        let help = "give x and y one element for each measurement, and return one element for each, from parameters \
-                    of the shapes of the start";
+        let help = "the model returns one element for each element of `y`: check the shapes of `x`, of `y`, and of the \
+                    start, which is the shape of the parameters";
         let note = |role: &str, v: Var| Note {
             role: role.to_owned(),
             what: v.ty(at).to_string(),
