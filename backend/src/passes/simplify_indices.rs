@@ -16,6 +16,10 @@
 //! }                                             }
 //! ```
 //!
+//! An element of joined arrays is loaded from each of the arrays, under a guard. If the guard leaves a single value for
+//! the scalar in the address, the address becomes a sum of counters: `load b0[i0 + -8 + (%1)] if %2` becomes
+//! `load b0[i0] if %2` if `%2` is true only for a `%1` of 8.
+//!
 //! A comparison of such a sum becomes a comparison of the counter, where loops can be split
 //! ([`super::index_set_split`]). Known values of variables are propagated, so iterations that set a variable before
 //! they read it become independent.
@@ -203,9 +207,10 @@ impl<'a> Simplifier<'a> {
         }
     }
 
-    /// Rewrites a load, a store or a code, and removes a guard that always holds.
-    fn plain(&mut self, stmt: &Stmt) -> Stmt {
-        let mut stmt = self.stmt(stmt);
+    /// Rewrites a load, a store or a code, and removes a guard that always holds. If the conditions around an access
+    /// leave a single value for the scalar in its address, the address becomes a sum of counters.
+    fn plain(&mut self, original: &Stmt) -> Stmt {
+        let mut stmt = self.stmt(original);
         if let Stmt::Let { expr: Expr::Code(code, args), .. } = &mut stmt
             && let Some((compares, index, number)) = self.ranges.compared(*code, args)
         {
@@ -213,6 +218,14 @@ impl<'a> Simplifier<'a> {
             (*code, *args) = (compares, vec![index, number]);
         }
         if let Some(element) = stmt.shape_mut().element {
+            let guard = original.shape().element.and_then(|e| e.guard);
+            if let Some(dynamic) = element.address.dynamic
+                && let Some(n) = self.ranges.decided(dynamic, guard)
+                && let Some(offset) = element.address.offset.checked_add(n)
+            {
+                self.changed = true;
+                (element.address.offset, element.address.dynamic) = (offset, None);
+            }
             *element.guard = element.guard.filter(|g| !matches!(g, Arg::Literal(_)));
         }
         stmt
@@ -343,6 +356,28 @@ mod tests {
         for word in ["if", "select", "bool"] {
             assert!(!text.contains(word), "{word}: {text}");
         }
+    }
+
+    #[test]
+    fn conditions_decide_indices() {
+        let text = straight(
+            "serial i0 in 3 { %0: i64 = load b1[0] %1: i64 = clamp 0, %0, 1 %2: i64 = mul %1, 3
+               %3: bool = lt %1, 1 %4: f64 = load b0[i0 + (%2)] if %3
+               %5: bool = ge %1, 1 %6: f64 = load b0[i0 + (%2)] if %5
+               if %5 { %7: f64 = load b0[i0 + (%2)] store b2[i0], %7 } else { store b2[i0 + (%2)], %4 }
+               store b2[i0 + 3], %6 }",
+        );
+        for address in
+            ["load b0[i0] if %3", "load b0[i0 + 3] if %5", "load b0[i0 + 3]\n", "store b2[i0], %4"]
+        {
+            assert!(text.contains(address), "{address}: {text}");
+        }
+        // The guard leaves two values.
+        let text = straight(
+            "serial i0 in 2 { %0: i64 = load b1[0] %1: i64 = clamp 0, %0, 2 %2: i64 = mul %1, 2
+               %3: bool = lt %1, 2 %4: f64 = load b0[i0 + (%2)] if %3 store b2[i0], %4 }",
+        );
+        assert!(text.contains("load b0[i0 + (%2)] if %3"), "{text}");
     }
 
     /// A variable that changes later must not replace a value that was computed from it earlier.

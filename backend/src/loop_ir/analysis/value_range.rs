@@ -155,6 +155,17 @@ impl<'a> ValueRanges<'a> {
         Some(sum.map_or(Interval::ALL, |sum| search.range(&sum)))
     }
 
+    /// Returns the only value that an integer can have while the guard and the conditions of the enclosing branches are
+    /// true; `None` if there are none, or if more than one value is possible.
+    pub(crate) fn decided(&self, arg: Arg, guard: Option<Arg>) -> Option<i64> {
+        if guard.is_none() && self.facts.is_empty() {
+            return None;
+        }
+        let address = Address { dynamic: Some(arg), ..Address::default() };
+        let Interval { least, most } = self.address(&address, guard)?;
+        i64::try_from(least).ok().filter(|_| least == most)
+    }
+
     /// Returns the address rewritten as an affine form of loop indices and at most one i64 scalar; `None` if that is
     /// impossible or changes nothing.
     pub(crate) fn sum(&self, address: &Address) -> Option<Address> {
