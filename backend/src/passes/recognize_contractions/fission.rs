@@ -27,8 +27,8 @@ use crate::loop_ir::analysis::dependence::{disjoint, strongest};
 use crate::loop_ir::dead_code::drop_unread;
 use crate::loop_ir::shape::Loop;
 use crate::loop_ir::{
-    Access, Address, Arg, Assign, BufferVersion, Expr, Extent, IndexId, Kernel, Parallelism,
-    Rewriter, ScalarId, Stmt, VarId, visit,
+    Access, Address, Arg, Assign, BufferId, BufferVersion, Expr, Extent, IndexId, Kernel,
+    Parallelism, Rewriter, ScalarId, Stmt, VarId, visit,
 };
 use tapeloom_ir::{Dtype, OrderedMap, OrderedSet};
 
@@ -51,10 +51,14 @@ pub(super) fn distributed(k: &mut Kernel, stmt: &Stmt) -> Option<Vec<SplitLoop>>
     let Loop { index, extent, body, origins, .. } = plain(stmt)?;
     let parts = parts(body)?;
     // If there is no inner loop, there is nothing to split.
-    if !parts.iter().any(|part| part.is_product) || !in_turn(k, index, &parts) {
+    if !parts.iter().any(|part| part.is_product) {
         return None;
     }
-    let homes = ValueHomes::of(k, index, &parts)?;
+    let accesses = Accesses::of(k, &parts);
+    if !in_turn(index, &parts, &accesses) {
+        return None;
+    }
+    let homes = ValueHomes::of(k, index, &parts, &accesses)?;
     let mut folded = OrderedSet::default();
     visit(body, &mut |s| {
         if let Stmt::Fold { var, .. } = s {
@@ -65,8 +69,7 @@ pub(super) fn distributed(k: &mut Kernel, stmt: &Stmt) -> Option<Vec<SplitLoop>>
     for (at, part) in parts.iter().enumerate() {
         let new = k.fresh_index();
         let (values, sums) = (OrderedMap::default(), OrderedMap::default());
-        let (folded, loads) = (folded.clone(), Vec::new());
-        let (homes, from) = (&homes, index);
+        let (homes, folded, from, loads) = (&homes, &folded, index, Vec::new());
         let body = Body { k, homes, at, from, to: new, folded, values, sums, loads, failed: false };
         let body = body.part(part)?;
         if body.is_empty() {
@@ -138,24 +141,69 @@ fn parts(body: &[Stmt]) -> Option<Vec<FissionGroup<'_>>> {
     Some(parts)
 }
 
+/// The accesses of an iteration to one buffer.
+#[derive(Default)]
+struct BufferAccesses<'a> {
+    /// The accesses, each with the index of its part.
+    all: Vec<(usize, Access<'a>)>,
+    /// The other accessed buffers that may share bytes with this one.
+    beside: Vec<BufferId>,
+}
+
+impl BufferAccesses<'_> {
+    fn writes(&self) -> usize {
+        self.all.iter().filter(|(_, a)| a.write).count()
+    }
+}
+
+/// The accesses of an iteration, by buffer.
+struct Accesses<'a>(OrderedMap<BufferId, BufferAccesses<'a>>);
+
+impl<'a> Accesses<'a> {
+    fn of(k: &Kernel, parts: &[FissionGroup<'a>]) -> Accesses<'a> {
+        let mut found: OrderedMap<BufferId, BufferAccesses<'a>> = OrderedMap::default();
+        for (at, part) in parts.iter().enumerate() {
+            for stmt in &part.stmts {
+                visit(std::slice::from_ref(*stmt), &mut |s| {
+                    s.accesses(&mut |a| found.entry(a.held.buffer).or_default().all.push((at, a)));
+                });
+            }
+        }
+        let buffers: Vec<BufferId> = found.keys().copied().collect();
+        for (buffer, of) in &mut found {
+            let beside = |b: &&BufferId| *b != buffer && !disjoint(k, *buffer, **b);
+            of.beside = buffers.iter().filter(beside).copied().collect();
+        }
+        Accesses(found)
+    }
+
+    /// Returns the accesses that may touch the memory of a buffer.
+    fn near(&self, buffer: BufferId) -> impl Iterator<Item = &Access<'a>> {
+        let of = self.0.get(&buffer);
+        let beside = of.into_iter().flat_map(|of| &of.beside).filter_map(|b| self.0.get(b));
+        of.into_iter().chain(beside).flat_map(|of| &of.all).map(|(_, a)| a)
+    }
+}
+
 /// Returns whether all iterations of one part may run before all iterations of the next: memory that two parts
 /// touch, if one of them writes, must be an element that only this iteration accesses.
-fn in_turn(k: &Kernel, index: IndexId, parts: &[FissionGroup<'_>]) -> bool {
-    let accesses: Vec<Vec<Access<'_>>> = parts.iter().map(FissionGroup::accesses).collect();
+fn in_turn(index: IndexId, parts: &[FissionGroup<'_>], accesses: &Accesses<'_>) -> bool {
     let folds = |p: &FissionGroup<'_>| p.stmts.iter().any(|s| matches!(s, Stmt::Fold { .. }));
     // A fold into a variable from outside the loop must stay in one part.
     if parts.iter().filter(|p| !p.is_product && folds(p)).count() > 1 {
         return false;
     }
-    accesses.iter().enumerate().all(|(i, first)| {
-        accesses[i + 1..].iter().flatten().all(|y| {
-            first.iter().all(|x| {
-                let touched = (x.write || y.write) && !disjoint(k, x.held.buffer, y.held.buffer);
-                let own = x.held.buffer == y.held.buffer
-                    && x.address == y.address
-                    && is_private(index, x.address);
-                !touched || own
-            })
+    let conflict = |(i, x): &(usize, Access<'_>), (j, y): &(usize, Access<'_>)| {
+        let own = x.held.buffer == y.held.buffer && x.address == y.address;
+        i != j && (x.write || y.write) && !(own && is_private(index, x.address))
+    };
+    let mut all = accesses.0.values();
+    all.all(|of| {
+        let beside = of.beside.iter().filter_map(|b| accesses.0.get(b));
+        let mut others = std::iter::once(of).chain(beside);
+        others.all(|other| {
+            let read_only = of.writes() == 0 && other.writes() == 0;
+            read_only || !of.all.iter().any(|x| other.all.iter().any(|y| conflict(x, y)))
         })
     })
 }
@@ -164,26 +212,6 @@ fn in_turn(k: &Kernel, index: IndexId, parts: &[FissionGroup<'_>]) -> bool {
 fn is_private(index: IndexId, address: &Address) -> bool {
     let fixed = address.dynamic.is_none() && address.terms.iter().all(|(i, _)| *i == index);
     fixed && address.stride(index) != 0
-}
-
-impl<'a> FissionGroup<'a> {
-    fn reads(&self, var: VarId) -> bool {
-        let mut found = false;
-        for stmt in &self.stmts {
-            visit(std::slice::from_ref(*stmt), &mut |s| {
-                s.args(&mut |a| found |= a == Arg::Var(var));
-            });
-        }
-        found
-    }
-
-    fn accesses(&self) -> Vec<Access<'a>> {
-        let mut found = Vec::new();
-        for stmt in &self.stmts {
-            visit(std::slice::from_ref(*stmt), &mut |s| s.accesses(&mut |a| found.push(a)));
-        }
-        found
-    }
 }
 
 /// The elements that hold values which one part computes and another one reads.
@@ -195,13 +223,15 @@ struct ValueHomes {
 }
 
 impl ValueHomes {
-    fn of(k: &Kernel, index: IndexId, parts: &[FissionGroup<'_>]) -> Option<ValueHomes> {
-        let all: Vec<Access<'_>> = parts.iter().flat_map(FissionGroup::accesses).collect();
-        let written: Vec<&Access<'_>> = all.iter().filter(|a| a.write).collect();
+    fn of(
+        k: &Kernel,
+        index: IndexId,
+        parts: &[FissionGroup<'_>],
+        accesses: &Accesses<'_>,
+    ) -> Option<ValueHomes> {
         // Whether more than one access for which `also` holds may touch the memory of a stored array.
         let others = |held: BufferVersion, also: fn(&Access<'_>) -> bool| {
-            let near = all.iter().filter(|a| !disjoint(k, a.held.buffer, held.buffer) && also(a));
-            near.count() > 1
+            accesses.near(held.buffer).filter(|a| also(a)).nth(1).is_some()
         };
         let mut homes = ValueHomes { values: OrderedMap::default(), sums: OrderedMap::default() };
         for (at, part) in parts.iter().enumerate().filter(|(_, p)| !p.is_product) {
@@ -211,9 +241,7 @@ impl ValueHomes {
                         let place = match expr {
                             Expr::Load { held, address, guard: None }
                                 if address.dynamic.is_none()
-                                    && written
-                                        .iter()
-                                        .all(|w| disjoint(k, w.held.buffer, held.buffer)) =>
+                                    && !accesses.near(held.buffer).any(|a| a.write) =>
                             {
                                 Some((*held, address.clone()))
                             }
@@ -242,10 +270,11 @@ impl ValueHomes {
         // Store a sum where a later part stores a result, if no other access touches that array, and no part after
         // that store reads the sum.
         let mut taken: OrderedSet<BufferVersion> = OrderedSet::default();
+        let last_reads = last_reads(parts);
         for (at, part) in parts.iter().enumerate().filter(|(_, p)| p.is_product) {
             for stmt in &part.stmts {
                 let Stmt::Var { var, .. } = stmt else { continue };
-                let last = parts.iter().rposition(|p| p.reads(*var)).filter(|last| *last > at)?;
+                let last = last_reads.get(var).copied().filter(|last| *last > at)?;
                 let stores = parts[last..].iter().filter(|p| !p.is_product).flat_map(|p| &p.stmts);
                 let mut free = stores.filter_map(|stmt| match stmt {
                     Stmt::Store { held, address, value, guard: None } => {
@@ -266,6 +295,23 @@ impl ValueHomes {
     }
 }
 
+/// Returns, for each variable, the index of the last part that reads it.
+fn last_reads(parts: &[FissionGroup<'_>]) -> OrderedMap<VarId, usize> {
+    let mut last = OrderedMap::default();
+    for (at, part) in parts.iter().enumerate() {
+        for stmt in &part.stmts {
+            visit(std::slice::from_ref(*stmt), &mut |s| {
+                s.args(&mut |a| {
+                    if let Arg::Var(var) = a {
+                        last.insert(var, at);
+                    }
+                });
+            });
+        }
+    }
+    last
+}
+
 /// A rewriter that copies a part into a loop with another index.
 struct Body<'a> {
     k: &'a mut Kernel,
@@ -274,7 +320,7 @@ struct Body<'a> {
     from: IndexId,
     to: IndexId,
     /// The variables that the loop folds into.
-    folded: OrderedSet<VarId>,
+    folded: &'a OrderedSet<VarId>,
     /// The values and sums that this part loads from their elements, and the loads.
     values: OrderedMap<ScalarId, ScalarId>,
     sums: OrderedMap<VarId, ScalarId>,
