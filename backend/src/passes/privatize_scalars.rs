@@ -20,8 +20,9 @@
 //! different iterations become independent chains.
 
 use super::pass::{Invariant, Pass, Run};
-use crate::loop_ir::{Arg, Kernel, Stmt, VarId, infer_parallelism, visit};
-use tapeloom_ir::OrderedSet;
+use crate::loop_ir::{Arg, Kernel, Stmt, VarId, infer_parallelism};
+use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap, entity_impl};
+use tapeloom_ir::OrderedMap;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Exactness;
 
@@ -37,75 +38,153 @@ pub(super) const PASS: Pass = Pass {
 
 /// Privatizes the variables of a kernel. Returns whether any declaration moved.
 fn privatize_scalars(kernel: &mut Kernel) -> bool {
-    let changed = block(&mut kernel.body);
-    if changed {
-        infer_parallelism(kernel);
-    }
-    changed
-}
-
-/// Moves declarations into inner blocks. Returns whether any declaration moved.
-fn block(body: &mut Vec<Stmt>) -> bool {
-    let declared = |stmt: &Stmt| if let Stmt::Var { var, .. } = stmt { Some(*var) } else { None };
-    let declared: Vec<VarId> = body.iter().filter_map(declared).collect();
-    let moved: OrderedSet<VarId> =
-        declared.into_iter().filter(|var| moves_inwards(body, *var)).collect();
-    body.retain(|stmt| !matches!(stmt, Stmt::Var { var, .. } if moved.contains(var)));
-    for stmt in body.iter_mut() {
-        for inside in stmt.blocks_mut() {
-            moved.iter().for_each(|var| declare(inside, *var));
-        }
-    }
-    let mut any = !moved.is_empty();
-    for stmt in body {
-        stmt.blocks_mut().into_iter().for_each(|inside| any |= block(inside));
-    }
-    any
-}
-
-/// Returns whether a statement uses a variable, not counting its declaration.
-fn mentions(stmt: &Stmt, var: VarId) -> bool {
-    let mut found = false;
-    visit(std::slice::from_ref(stmt), &mut |s| {
-        found |= s.assigned().is_some_and(|(v, _)| v == var) && !matches!(s, Stmt::Var { .. });
-        s.args(&mut |a| found |= a == Arg::Var(var));
-    });
-    found
-}
-
-/// Returns whether the declaration of a variable can move into an inner block: one nest or loop of `body`
-/// holds all uses.
-fn moves_inwards(body: &[Stmt], var: VarId) -> bool {
-    let mut users = body.iter().filter(|stmt| mentions(stmt, var));
-    let (Some(Stmt::Nest { body: inside, .. } | Stmt::For { body: inside, .. }), None) =
-        (users.next(), users.next())
-    else {
+    let moves = Uses::of(&kernel.body).moves();
+    if moves.is_empty() {
         return false;
-    };
-    sets_first(inside, var) || moves_inwards(inside, var)
+    }
+    apply(&mut kernel.body, &moves, &mut 0);
+    infer_parallelism(kernel);
+    true
 }
 
-/// Returns whether the first statement of a block that uses a variable sets it.
-fn sets_first(body: &[Stmt], var: VarId) -> bool {
-    let first = body.iter().find(|stmt| mentions(stmt, var));
-    let sets = |stmt: &Stmt| matches!(stmt, Stmt::Set { var: v, value } if *v == var && *value != Arg::Var(var));
-    first.is_some_and(sets) || planted(Fault::OwnOfTheIteration)
+/// A block of statements of a kernel, numbered in program order.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+struct BlockId(u32);
+entity_impl!(BlockId, "block");
+
+/// A statement, by its block and its position there.
+type Position = (BlockId, usize);
+
+#[derive(Clone, Copy)]
+struct Block {
+    /// The block around this one; the body of the kernel is in itself.
+    parent: BlockId,
+    depth: usize,
+    /// Whether the block is a nest or the body of a counted loop, so that a declaration may move into it.
+    is_open: bool,
 }
 
-/// Declares a variable in the block, `body` or one inside, that sets the variable before reading it.
-fn declare(body: &mut Vec<Stmt>, var: VarId) {
-    if !sets_first(body, var) {
-        for stmt in body {
-            stmt.blocks_mut().into_iter().for_each(|inside| declare(inside, var));
+/// A statement that uses a variable.
+#[derive(Clone)]
+struct Use {
+    at: Position,
+    /// Whether the statement gives the variable a value that does not depend on its old value.
+    sets: bool,
+}
+
+/// The uses of all variables of a kernel, in program order.
+struct Uses {
+    blocks: PrimaryMap<BlockId, Block>,
+    declared: SecondaryMap<VarId, Option<Position>>,
+    used: SecondaryMap<VarId, Vec<Use>>,
+}
+
+/// The change of a statement when declarations move.
+#[derive(Clone, Copy)]
+enum Move {
+    /// The statement is removed: it declares or sets a variable whose declaration moves into a later block.
+    Remove,
+    /// The statement sets the variable, and now declares it.
+    Declare,
+}
+
+impl Uses {
+    fn of(body: &[Stmt]) -> Uses {
+        let (declared, used) = (SecondaryMap::new(), SecondaryMap::new());
+        let mut uses = Uses { blocks: PrimaryMap::new(), declared, used };
+        uses.block(body, Block { parent: BlockId::new(0), depth: 0, is_open: false });
+        uses
+    }
+
+    fn block(&mut self, body: &[Stmt], block: Block) {
+        let here = self.blocks.push(block);
+        for (n, stmt) in body.iter().enumerate() {
+            let at = (here, n);
+            let mut add = |var: VarId, sets: bool| match self.used[var].last_mut() {
+                Some(last) if last.at == at => last.sets &= sets,
+                _ => self.used[var].push(Use { at, sets }),
+            };
+            match stmt {
+                Stmt::Var { var, .. } => self.declared[*var] = Some(at),
+                _ => {
+                    if let Some((var, _)) = stmt.assigned() {
+                        add(var, matches!(stmt, Stmt::Set { .. }));
+                    }
+                }
+            }
+            stmt.args(&mut |arg| {
+                if let Arg::Var(var) = arg {
+                    add(var, false);
+                }
+            });
+            let is_open = matches!(stmt, Stmt::Nest { .. } | Stmt::For { .. });
+            for inside in stmt.blocks() {
+                self.block(inside, Block { parent: here, depth: block.depth + 1, is_open });
+            }
         }
-        return;
     }
-    let first = body.iter_mut().find(|stmt| mentions(stmt, var));
-    if let Some(stmt) = first
-        && let Stmt::Set { value, .. } = stmt
-    {
-        *stmt = Stmt::Var { var, init: *value };
+
+    /// Returns the innermost block around both blocks.
+    fn common(&self, mut a: BlockId, mut b: BlockId) -> BlockId {
+        while a != b {
+            let deeper = if self.blocks[a].depth >= self.blocks[b].depth { &mut a } else { &mut b };
+            *deeper = self.blocks[*deeper].parent;
+        }
+        a
     }
+
+    /// Returns whether a declaration may move from one block into a block inside it: only nests and counted loops are
+    /// between.
+    fn is_open(&self, from: BlockId, to: BlockId) -> bool {
+        let mut block = to;
+        while self.blocks[block].depth > self.blocks[from].depth {
+            if !self.blocks[block].is_open {
+                return false;
+            }
+            block = self.blocks[block].parent;
+        }
+        from != to && block == from
+    }
+
+    /// Returns the statements that change when declarations move inwards.
+    fn moves(&self) -> OrderedMap<Position, Move> {
+        let mut moves = OrderedMap::default();
+        for (var, used) in self.used.iter() {
+            let Some(mut declared) = self.declared[var] else { continue };
+            // For each use, the innermost block around this use and all later ones.
+            let mut around: Vec<BlockId> = used.iter().map(|u| u.at.0).collect();
+            for n in (1..around.len()).rev() {
+                around[n - 1] = self.common(around[n - 1], around[n]);
+            }
+            // After a move, the statement that set the variable declares it, and may move to the uses behind it.
+            for (next, block) in used.iter().zip(around) {
+                let first = next.at.0 == block && next.sets || planted(Fault::OwnOfTheIteration);
+                if !first || !self.is_open(declared.0, block) {
+                    break;
+                }
+                moves.insert(declared, Move::Remove);
+                moves.insert(next.at, Move::Declare);
+                declared = next.at;
+            }
+        }
+        moves
+    }
+}
+
+/// Changes the statements at the positions in `moves`, in the block whose number is `next` and in the blocks inside it.
+fn apply(body: &mut Vec<Stmt>, moves: &OrderedMap<Position, Move>, next: &mut usize) {
+    let here = BlockId::new(*next);
+    *next += 1;
+    let mut at = 0;
+    body.retain_mut(|stmt| {
+        let change = moves.get(&(here, at)).copied();
+        at += 1;
+        stmt.blocks_mut().into_iter().for_each(|inside| apply(inside, moves, next));
+        if let (Some(Move::Declare), Stmt::Set { var, value }) = (change, &*stmt) {
+            *stmt = Stmt::Var { var: *var, init: *value };
+        }
+        !matches!(change, Some(Move::Remove))
+    });
 }
 
 #[cfg(test)]
@@ -140,6 +219,26 @@ mod tests {
              %2: f64 = convert{to=f64} v0 store b1[i0], %2 } }",
         );
         assert!(text.contains("for i0 in 4 {\n      var v0: f64 = 1.0"), "{text}");
+    }
+
+    #[test]
+    fn declarations_move_through_nested_loops() {
+        let text = local(
+            "nest { var v0: f64 = 0.0 serial i0 in 2 { v0 = 1.0 serial i1 in 2 { v0 = 2.0
+               %0: f64 = load b0[i1] %1: f64 = mul v0, %0 v0 = %1 store b1[i0*2 + i1], v0 } } }",
+        );
+        assert!(text.contains("for i1 in 2 {\n        var v0: f64 = 2.0"), "{text}");
+        assert!(!text.contains("= 1.0") && !text.contains("= 0.0"), "{text}");
+    }
+
+    /// The trip count of a loop is read before its body sets the variable.
+    #[test]
+    fn trip_counts_are_read_before_the_loop() {
+        let text = local(
+            "nest { var v0: i64 = 2 serial i0 in (v0) { v0 = 1 %0: f64 = convert{to=f64} v0
+               %1: i64 = clamp 0, i0, 3 store b1[(%1)], %0 } }",
+        );
+        assert!(text.contains("var v0: i64 = 2\n    serial i0 in (v0)"), "{text}");
     }
 
     #[test]
