@@ -30,7 +30,7 @@ use crate::loop_ir::{
 use crate::machine::MachineModel;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Exactness;
-use tapeloom_ir::{ArrayType, OrderedMap, OrderedSet};
+use tapeloom_ir::{ArrayType, Code, OrderedMap, OrderedSet};
 
 /// The table entry of this pass, which `super::PASSES` lists: its name, effect and requirements.
 pub(super) const PASS: Pass = Pass {
@@ -144,6 +144,11 @@ impl Hoist<'_> {
         varies: &VaryingValues,
         origins: &Origins,
     ) -> Option<Stmt> {
+        // This function runs for each pair of nested loops. Most bodies compute nothing that costs more than a load.
+        let costs = |code: Code| code.row().flops as usize > self.machine.recomputed_flops;
+        if !body.iter().any(|stmt| stmt.shape().code.is_some_and(costs)) {
+            return None;
+        }
         let varies = varies.clone().fix_index(index);
         let invariant = InvariantValues::of(self.kernel, self.machine, body, varies);
         let wanted = invariant.wanted(body);
