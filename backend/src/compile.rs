@@ -125,7 +125,8 @@ pub fn compile(module: &Module, func: FuncId, options: &Options) -> Result<Runna
             // timers.
             profiling = Profiling::of(&program, options)?;
             let timed = profiling.as_ref().map_or(&*program, |timed| &timed.parts.program);
-            Running::Native(Executable::verified(timed, triple, options.machine)?)
+            let code = Executable::verified(timed, triple, options.machine)?;
+            Running::Native(code.with_threads(options.threads()))
         }
         Target::Interpreter => Running::Interpreter(program.clone()),
         Target::Accelerator(machine) => {
@@ -137,7 +138,7 @@ pub fn compile(module: &Module, func: FuncId, options: &Options) -> Result<Runna
     // Machine code may enlarge the workspace: values that cross between the functions of a long program are stored
     // there.
     let (peak, vectors) = match &running {
-        Running::Native(e) => (e.report().workspace_bytes, e.report().vectors.clone()),
+        Running::Native(e) => (e.memory(), e.report().vectors.clone()),
         Running::Interpreter(_) | Running::Simulated(..) => (plan.peak, Vectors::default()),
     };
     let report = Report {
@@ -204,6 +205,18 @@ impl Profiling {
 }
 
 impl Runnable {
+    /// Returns the function with another number of threads of its calls, at most `threads`; 0 means 1. Results have the same
+    /// bits with any number of threads. Only machine code runs on several threads.
+    #[must_use]
+    pub fn with_threads(mut self, threads: usize) -> Runnable {
+        if let Running::Native(code) = self.running {
+            let code = code.with_threads(threads);
+            self.report.peak = code.memory();
+            self.running = Running::Native(code);
+        }
+        self
+    }
+
     /// Runs the function on tensors, and returns its results.
     ///
     /// # Errors

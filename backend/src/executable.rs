@@ -1,7 +1,7 @@
 //! Executables: compiled programs that are called with tensors.
 //!
-//! A call checks the types of the arguments, allocates the results, takes the workspace from a pool with room for one
-//! workspace, and calls the machine code. It allocates nothing else. A call of a scalar function costs about as much as
+//! A call checks the types of the arguments, allocates the results, takes a workspace of an earlier call, and calls the
+//! machine code. It allocates nothing else. A call of a scalar function costs about as much as
 //! the allocation of its result.
 //!
 //! ```
@@ -43,6 +43,7 @@ use crate::runtime::external_calls::ExternalCalls;
 use crate::runtime::gemm;
 use crate::runtime::loop_limits::STOPPED;
 use crate::runtime::tape_memory::{self, NO_RECORD, NO_ROOM, Records};
+use crate::runtime::threads::Threads;
 use crate::target::isa;
 use cranelift_codegen::isa::OwnedTargetIsa;
 use cranelift_entity::PrimaryMap;
@@ -50,11 +51,19 @@ use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, TryLockError};
+use std::sync::{Arc, Mutex, PoisonError};
 use tapeloom_ir::{
     ArrayType, Fresh, Isa, Kind, Limits, Line, Loc, LoopCount, Problem, Tensor, try_zeros,
 };
 use target_lexicon::Triple;
+
+/// Returns a number of bytes rounded up to whole lines of memory.
+fn aligned(bytes: usize) -> usize {
+    bytes.div_ceil(size_of::<Line>()).saturating_mul(size_of::<Line>())
+}
+
+/// The largest number of workspaces that an executable keeps for later calls.
+const POOLED: usize = 64;
 
 /// A result of the program: its type, and how its memory is allocated.
 struct Output {
@@ -65,7 +74,11 @@ struct Output {
 
 /// A program compiled to machine code. Cloning shares the code, which is freed with the last clone.
 #[derive(Clone)]
-pub struct Executable(Arc<Inner>);
+pub struct Executable {
+    inner: Arc<Inner>,
+    /// The largest number of threads that run pieces of concurrent loops of a call at the same time.
+    threads: usize,
+}
 
 struct Inner {
     name: String,
@@ -75,8 +88,11 @@ struct Inner {
     outputs: Vec<Output>,
     /// The size of the workspace of a call in bytes.
     workspace: usize,
-    /// The workspace memory of the last call, in 64-byte lines; the next call reuses it.
-    pool: Mutex<Vec<Line>>,
+    /// The memory of a thread that runs pieces of concurrent loops, in bytes.
+    private: usize,
+    /// The workspaces of earlier calls, each in 64-byte lines, which later calls reuse: one for each call that ran at the
+    /// same time, at most [`POOLED`].
+    pool: Mutex<Vec<Vec<Line>>>,
     /// Per dynamic tape: the bytes of a record (the residuals of one iteration), and the source line of the loop that
     /// writes the records.
     tapes: (Vec<usize>, Vec<Loc>),
@@ -165,12 +181,13 @@ impl Executable {
         let filled = loop_ir::filled(program);
         let (name, entry) = (program.entry.name.clone(), &program.entry);
         let results = entry.outputs().into_iter().zip(filled);
-        Ok(Executable(Arc::new(Inner {
+        let inner = Arc::new(Inner {
             name,
             code,
             inputs: entry.inputs().into_iter().map(|ty| ty.cloned()).collect(),
             outputs: results.map(|((_, ty), filled)| Output { ty: ty.clone(), filled }).collect(),
             workspace: report.workspace_bytes,
+            private: report.private_bytes,
             pool: Mutex::new(Vec::new()),
             tapes: (tape_memory::sizes(program), program.tapes.values().map(|t| t.loc).collect()),
             records: Mutex::new(None),
@@ -178,7 +195,25 @@ impl Executable {
             timers: program.timers,
             calls: program.externals(),
             report,
-        })))
+        });
+        Ok(Executable { inner, threads: 1 })
+    }
+
+    /// Returns the program with another number of threads: at most `threads` pieces of a concurrent loop run at the same
+    /// time. Results have the same bits with any number of threads; 0 means 1.
+    #[must_use]
+    pub fn with_threads(self, threads: usize) -> Executable {
+        Executable { threads: threads.max(1), ..self }
+    }
+
+    /// Returns the bytes of memory that a call uses besides arguments and results: the workspace, and the private memory
+    /// of each thread.
+    pub(crate) fn memory(&self) -> usize {
+        let Inner { workspace, private, .. } = *self.inner;
+        match private {
+            0 => workspace,
+            _ => aligned(workspace).saturating_add(aligned(private).saturating_mul(self.threads)),
+        }
     }
 
     /// Runs the program on arguments, and returns its results.
@@ -205,11 +240,11 @@ impl Executable {
         let mut loop_limits = self.loop_limits(limits);
         let RunResults { results, records, timed } = self.run(args, loop_limits.as_mut())?;
         let loops = loop_limits.map_or(Vec::new(), LoopLimits::counts);
-        Ok((results, CallResources { loops, workspace: self.0.workspace, records, timed }))
+        Ok((results, CallResources { loops, workspace: self.memory(), records, timed }))
     }
 
     fn loop_limits(&self, limits: &Limits) -> Option<LoopLimits> {
-        (!self.0.limited.is_empty()).then(|| LoopLimits::of(&self.0.limited, limits))
+        (!self.inner.limited.is_empty()).then(|| LoopLimits::of(&self.inner.limited, limits))
     }
 
     fn run(
@@ -218,7 +253,8 @@ impl Executable {
         mut loop_limits: Option<&mut LoopLimits>,
     ) -> Result<RunResults, Problem> {
         let Inner { code, inputs, outputs, workspace, pool, tapes, records: kept, calls, .. } =
-            &*self.0;
+            &*self.inner;
+        let memory = self.memory();
         if args.len() != inputs.len() {
             return Err(self.wrong_count(args.len()));
         }
@@ -239,18 +275,20 @@ impl Executable {
             buffers.push(lines);
         }
         let mut space = Vec::new();
-        if *workspace > 0 {
-            // If another call uses the workspace in the pool, this call allocates a workspace of its own.
-            space = match pool.try_lock() {
-                Ok(mut kept) => std::mem::take(&mut *kept),
-                Err(TryLockError::WouldBlock | TryLockError::Poisoned(_)) => Vec::new(),
+        if memory > 0 {
+            let pooled = || pool.lock().unwrap_or_else(PoisonError::into_inner).pop();
+            let lines = memory.div_ceil(size_of::<Line>());
+            // Workspaces in the pool may come from calls with another number of threads.
+            space = match pooled().filter(|space| space.len() >= lines) {
+                Some(space) => space,
+                None => {
+                    try_zeros(lines).ok_or_else(|| no_memory("intermediate results", memory))?
+                }
             };
-            if space.is_empty() {
-                space = try_zeros(workspace.div_ceil(size_of::<Line>()))
-                    .ok_or_else(|| no_memory("intermediate results", *workspace))?;
-            }
         }
         let frame = space.as_mut_ptr().cast::<u8>();
+        let private = frame.wrapping_add(aligned(*workspace));
+        let threads = Threads::new(self.threads, private, aligned(self.inner.private));
         let answers = ExternalCalls { calls, failed: RefCell::new(None) };
         let external_calls = (&raw const answers).cast();
         let mut records = None;
@@ -273,8 +311,9 @@ impl Executable {
                 .as_mut()
                 .map_or(std::ptr::null_mut(), |w| (&raw mut **w).cast()),
             timers: std::ptr::null_mut(),
+            threads: &raw const threads,
         };
-        let mut timers = (self.0.timers > 0).then(|| Timers::start(self.0.timers));
+        let mut timers = (self.inner.timers > 0).then(|| Timers::start(self.inner.timers));
         if let Some(timers) = &mut timers {
             context.timers = (&raw mut *timers).cast();
         }
@@ -282,16 +321,17 @@ impl Executable {
         record[1] = frame;
         // SAFETY: `record` has the layout of the entry's call record. First the context, which lives on this stack,
         // as does everything that it points to. Then `space`, which this call owns, has the size in the code's
-        // report and is aligned to 64 bytes. Then one pointer per input, of the checked types, to buffers that
+        // report, private memory of each thread included, and is aligned to 64 bytes. Then one pointer per input, of the checked types, to buffers that
         // `args` keeps alive (they are never written, although the pointers are mutable). Then one pointer per
         // output, to fresh buffers of the sizes of the program's types; nothing else refers to them, and they do
         // not move when their `Arc`s move. Tensor buffers and `Line` are aligned to 64 bytes.
         let status = unsafe { code.call(record.as_ptr()) };
         let timed = timers.map(Timers::end);
-        if *workspace > 0
-            && let Ok(mut kept) = pool.try_lock()
-        {
-            *kept = space;
+        if memory > 0 {
+            let mut pool = pool.lock().unwrap_or_else(PoisonError::into_inner);
+            if pool.len() < POOLED {
+                pool.push(space);
+            }
         }
         let refused = records.as_ref().filter(|_| status == NO_ROOM).map(|r| r.problem(&tapes.1));
         let mut bytes = 0;
@@ -312,12 +352,13 @@ impl Executable {
         }
         if status == NO_RECORD {
             let message =
-                format!("an iteration of @{} reads a record that is not there", self.0.name);
+                format!("an iteration of @{} reads a record that is not there", self.inner.name);
             return Err(Problem::internal(message));
         }
         if status != gemm::DONE {
-            let panicked =
-                || Problem::internal(format!("a library function panicked in @{}", self.0.name));
+            let panicked = || {
+                Problem::internal(format!("a library function panicked in @{}", self.inner.name))
+            };
             return Err(answers.failed.into_inner().unwrap_or_else(panicked));
         }
         let mut results = Vec::with_capacity(outputs.len());
@@ -333,34 +374,34 @@ impl Executable {
     /// Returns the bytes of memory for tape records that stay allocated for the next call.
     #[cfg(test)]
     pub(crate) fn records(&self) -> Option<usize> {
-        Some(self.0.records.lock().ok()?.as_ref()?.bytes())
+        Some(self.inner.records.lock().ok()?.as_ref()?.bytes())
     }
 
     /// Returns the name of the program.
     pub fn name(&self) -> &str {
-        &self.0.name
+        &self.inner.name
     }
 
     /// Returns the types of the results.
     pub fn outputs(&self) -> impl Iterator<Item = &ArrayType> {
-        self.0.outputs.iter().map(|o| &o.ty)
+        self.inner.outputs.iter().map(|o| &o.ty)
     }
 
     /// Returns the report of the code generator.
     pub fn report(&self) -> &CodeReport {
-        &self.0.report
+        &self.inner.report
     }
 
     #[cold]
     fn wrong_count(&self, got: usize) -> Problem {
-        let (name, want) = (&self.0.name, self.0.inputs.len());
+        let (name, want) = (&self.inner.name, self.inner.inputs.len());
         Problem::new(Kind::Arguments, format!("@{name} takes {want} arguments, got {got}"), "")
     }
 
     #[cold]
     fn wrong_type(&self, i: usize, arg: &Tensor) -> Problem {
-        let want = self.0.inputs[i].as_ref().map(ToString::to_string).unwrap_or_default();
-        let name = &self.0.name;
+        let want = self.inner.inputs[i].as_ref().map(ToString::to_string).unwrap_or_default();
+        let name = &self.inner.name;
         let message = format!("argument {i} of @{name} must be {want}, got {}", arg.ty());
         Problem::new(Kind::Arguments, message, "")
     }
@@ -381,6 +422,6 @@ impl Output {
 
 impl std::fmt::Debug for Executable {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Executable(@{}, {} bytes)", self.0.name, self.0.report.code_bytes)
+        write!(f, "Executable(@{}, {} bytes)", self.inner.name, self.inner.report.code_bytes)
     }
 }

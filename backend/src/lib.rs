@@ -43,6 +43,6 @@ pub use report::loop_tape_warnings::LargeResidual;
 pub use report::memory_plan::{Plan, Representation, Row};
 pub use report::rematerialized::Rematerialized;
 pub use report::tape_table::TapePlan;
-pub use target::{Options, Target};
+pub use target::{Options, Target, threads};
 
 use allocation::no_memory;

@@ -154,6 +154,12 @@ model! {
     /// statements would not fit in registers.
     Loops jammed_statements = 48 in 0..=512;
 
+    /// The smallest number of operations of a piece of a concurrent loop. The time of so many operations should be ten
+    /// times that of waking another thread.
+    Loops piece_operations = 524288 in 1..=1 << 40;
+    /// The largest number of pieces of a concurrent loop.
+    Loops pieces = 64 in 1..=4096;
+
     // Parameters of machine code: instructions and memory addresses.
 
     /// The largest trip count of a loop that is unrolled into code without a branch.

@@ -17,6 +17,8 @@ use crate::machine::MachineModel;
 use cranelift_codegen::isa::{self, LookupError, OwnedTargetIsa};
 use cranelift_codegen::settings::{self, Configurable};
 use std::fmt;
+use std::num::NonZeroUsize;
+use std::sync::OnceLock;
 use tapeloom_ir::{Isa, Kind, Problem};
 use target_lexicon::Triple;
 
@@ -69,9 +71,29 @@ pub struct Options {
     /// Whether calls measure the time of the program's parts ([`Runnable::profile`](crate::Runnable::profile)). Only
     /// machine code has timers.
     pub profiled: bool,
+    /// The largest number of threads that run the pieces of a call's concurrent loops; `None` for the number in the
+    /// environment variable `TAPELOOM_THREADS`, or 1 without it. Results do not depend on it.
+    pub threads: Option<NonZeroUsize>,
     /// The machine model, which applies to every target: the interpreter and the simulator run the same loop programs
     /// as machine code.
     pub machine: MachineModel,
+}
+
+impl Options {
+    /// Returns the number of threads of a call.
+    pub(crate) fn threads(&self) -> usize {
+        static DEFAULT: OnceLock<NonZeroUsize> = OnceLock::new();
+        let asked = || std::env::var("TAPELOOM_THREADS").ok()?.parse().ok().map(threads);
+        let default = || *DEFAULT.get_or_init(|| asked().unwrap_or(NonZeroUsize::MIN));
+        self.threads.unwrap_or_else(default).get()
+    }
+}
+
+/// Returns a number of threads: `n`, or the number that this process may use if `n` is 0. The latter respects the
+/// process's affinity and control group.
+pub fn threads(n: usize) -> NonZeroUsize {
+    let all = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+    NonZeroUsize::new(n).unwrap_or_else(all)
 }
 
 /// Returns Cranelift's code generator for a triple, which must be that of this machine.

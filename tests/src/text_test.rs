@@ -28,7 +28,7 @@
 //! | `lower` | the output is the loop program from lowering, before any pass on it (the last step) |
 //! | `timers` | the output is the loop program with the timers of a profile, and the part of each timer (the last step) |
 //! | `kernels` | the text is a loop program, and so is the output |
-//! | a pass of [`PASSES`](tapeloom_backend::passes::PASSES), `unroll by=[4,2]`, `redundant_memory overlap=true` | passes on it; the lists say `index_set_split write_out=true` and `promote_memory private=true`, too |
+//! | a pass of [`PASSES`](tapeloom_backend::passes::PASSES), `unroll by=[4,2]`, `redundant_memory overlap=true` | passes on it; the lists say `index_set_split write_out=true` and `promote_memory private=true`, too; parameters of the machine model, as in `cut_pieces piece_operations=8`, are set for one step |
 //! | `layout pipeline=tflow` | of a loop program: the layout of its tape; passes on layouts may follow |
 //! | `run` | the output is the results for each line `// args: 1.0; f64[2] {1.0, 2.0}` |
 //!
@@ -41,7 +41,9 @@ use crate::{Agreement, Failure, read_tensors, run};
 use std::collections::BTreeMap;
 use tapeloom_backend::layout::{Layout, PASSES, Pipeline as Layouts, ScratchpadModel};
 use tapeloom_backend::passes::{Choice, Context, Invariant, by_name};
-use tapeloom_backend::{Executable, Options, compile, loop_ir, loop_trees, schedule, timed_parts};
+use tapeloom_backend::{
+    Executable, MachineModel, Options, compile, loop_ir, loop_trees, schedule, timed_parts,
+};
 use tapeloom_ir::prim::{Exactness, Library, Regions};
 use tapeloom_ir::{
     Amortization, FuncId, Module, PlanRequest, Policy, Price, Problem, Scalar, Tensor, fingerprint,
@@ -239,10 +241,15 @@ impl<'t> TextTest<'t> {
         for (args, want) in self.args.iter().zip(&wanted) {
             let args: Vec<&Tensor> = args.iter().collect();
             if holds == Invariant::Proved {
-                let found = Executable::new(&program)?.call(&args)?;
+                let code = Executable::new(&program)?;
+                let found = code.call(&args)?;
                 Agreement::relative(1e-10)
                     .check_all(&found, want)
                     .map_err(|e| format!("machine code disagrees: {e}\n{program}"))?;
+                let threads = code.with_threads(3).call(&args)?;
+                Agreement::Exact
+                    .check_all(&threads, &found)
+                    .map_err(|e| format!("three threads disagree: {e}\n{program}"))?;
             }
         }
         let printed = program.to_string();
@@ -352,7 +359,11 @@ fn context(options: &BTreeMap<&str, &str>) -> Result<Context, Failure> {
     let mut context = Context::default();
     for (key, value) in options {
         let asked = Choice::ALL.into_iter().find(|choice| choice.name() == *key);
+        let number = MachineModel::NUMBERS.iter().find(|number| number.name == *key);
         match (*key, asked) {
+            (_, None) if let Some(number) = number => {
+                (number.set)(&mut context.machine, value.parse()?);
+            }
             ("by", _) => {
                 let numbers = value.trim_matches(['[', ']']).split(',').map(str::parse);
                 context.factors = numbers.collect::<Result<Vec<u64>, _>>()?;

@@ -321,6 +321,7 @@ pub fn same_numbers(m: &mut Module, case: &Case, demand: Demand) -> Result<(), F
                 target: target.clone(),
                 limited,
                 profiled: limited,
+                threads: None,
                 machine: demand.machine,
             },
         )?;
@@ -343,7 +344,36 @@ pub fn same_numbers(m: &mut Module, case: &Case, demand: Demand) -> Result<(), F
         by_kernels = Some(got);
         in_order = goes_in_order(&code.report().program);
     }
+    in_pieces(m, f, &args)?;
     Ok(())
+}
+
+/// Compiles a function with loops cut into tiny pieces, and checks that the loop IR interpreter and machine code on one,
+/// two, three and seven threads agree in every bit; the interpreter also checks every access to memory. Returns whether
+/// any loop was cut.
+///
+/// # Errors
+/// The first difference, with the program.
+pub fn in_pieces(m: &Module, f: FuncId, args: &[&Tensor]) -> Result<bool, Failure> {
+    let machine = MachineModel { piece_operations: 1, pieces: 4, ..MachineModel::MEASURED };
+    let of = |target| compile(m, f, &Options { target, machine, ..Options::default() });
+    let kernels = of(Target::Interpreter)?;
+    if !kernels.report().passes.iter().any(|step| step.pass.name == "cut_pieces") {
+        return Ok(false);
+    }
+    let program =
+        |e: String| format!("in pieces: {e}\n{}{}", print_function(m, f), kernels.report().program);
+    let (want, code) = (kernels.call(args)?, of(Target::host())?.with_threads(1));
+    let one = code.call(args)?;
+    if !kernels.report().program.contracts() {
+        Agreement::Exact.check_all(&one, &want).map_err(&program)?;
+    }
+    for threads in [2, 3, 7] {
+        let many = code.clone().with_threads(threads).call(args)?;
+        let wrong = |e| program(format!("{threads} threads: {e}"));
+        Agreement::Exact.check_all(&many, &one).map_err(wrong)?;
+    }
+    Ok(true)
 }
 
 /// Checks that the simulated accelerator agrees with the loop IR interpreter in every bit.

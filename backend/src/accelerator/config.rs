@@ -245,7 +245,9 @@ impl Addresses {
         let order = |place: Place| match place {
             Place::Input(n) => Some((0, n)),
             Place::Output(n) | Place::Donated { output: n, .. } => Some((1, n)),
-            Place::Workspace(_) | Place::Unplaced | Place::Record { .. } => None,
+            Place::Workspace(_) | Place::Private(_) | Place::Unplaced | Place::Record { .. } => {
+                None
+            }
         };
         let mut all: Vec<_> =
             entry.buffers.iter().filter_map(|(id, b)| Some((order(b.place)?, id, b))).collect();
@@ -256,7 +258,7 @@ impl Addresses {
             state[kind] += bytes;
             places[id] = Some(fixed.map_or_else(|| bump(bytes), |f| f.1));
         }
-        let workspace = bump(entry.workspace as u64);
+        let workspace = bump((entry.workspace + entry.private) as u64);
         let (mut kept, mut alias, mut at) = (BTreeMap::new(), TAPE_ALIAS_BASE, map.tape);
         for (region, about) in &layout.regions {
             let Holds::Arrays { fields, records } = &about.holds else { continue };
@@ -288,7 +290,7 @@ impl Addresses {
                 places[to] = places[from];
             }
         }
-        state[1] += (entry.workspace as u64).saturating_sub(state[2]);
+        state[1] += ((entry.workspace + entry.private) as u64).saturating_sub(state[2]);
         let pointers = at.max(next);
         let next = pointers.saturating_add(8 * CHUNK_POINTERS * program.tapes.len() as u64);
         Addresses {

@@ -547,6 +547,7 @@ impl<'a> Observer<'a> for Driver<'a> {
                 kept(call.outputs.get(n))
             }
             loop_ir::Place::Workspace(_)
+            | loop_ir::Place::Private(_)
             | loop_ir::Place::Unplaced
             | loop_ir::Place::Record { .. } => false,
         };

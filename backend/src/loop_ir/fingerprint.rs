@@ -72,8 +72,10 @@ impl Hash for Kernel {
             versions,
             kept,
             workspace,
+            private,
         } = self;
-        (inline, argsort, buffers, body, scalars, vars, indices, cursors, workspace).hash(state);
+        (inline, argsort, buffers, body, scalars, vars, indices, cursors).hash(state);
+        (workspace, private).hash(state);
         buffers.keys().for_each(|b| versions[b].hash(state));
         // Hash only the number of marks of each saved value, not the names in the marks.
         kept.iter().for_each(|(held, names)| (held, names.len()).hash(state));

@@ -65,6 +65,9 @@ pub(crate) fn refused(k: &Kernel, stmt: &Stmt, lanes: usize) -> Option<String> {
         let runs = match shape.flow {
             Flow::For { extent: Extent::Scalar(_), .. } => Some("a loop inside runs as data say"),
             Flow::For { .. } if !shape.carries.is_empty() => Some("a loop inside carries"),
+            Flow::For { parallelism: Parallelism::Concurrent, .. } => {
+                Some("a loop inside is concurrent")
+            }
             Flow::For { lanes, .. } if lanes != 1 => Some("a loop inside has lanes"),
             Flow::While => Some("there is a `while` inside"),
             Flow::If => Some("there is a branch inside"),

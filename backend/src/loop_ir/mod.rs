@@ -29,6 +29,7 @@
 //! generator of machine code is tested against it. All addresses count elements, not bytes.
 
 pub(crate) mod analysis;
+pub(crate) mod concurrency;
 pub(crate) mod dead_code;
 mod dynamic_tape;
 mod external;
@@ -221,6 +222,9 @@ pub struct Kernel {
     /// The workspace that a call needs, in bytes, including the frames of its callees: the exact peak, without
     /// arguments and results.
     pub workspace: usize,
+    /// The memory that one iteration of a concurrent loop needs for its private buffers, in bytes. Each thread that
+    /// runs iterations at the same time has so many bytes in addition to the workspace.
+    pub private: usize,
 }
 
 impl Kernel {
@@ -239,6 +243,7 @@ impl Kernel {
             versions: SecondaryMap::new(),
             kept: OrderedMap::default(),
             workspace: 0,
+            private: 0,
         }
     }
 
@@ -273,6 +278,16 @@ impl Kernel {
         let offset = self.workspace.checked_next_multiple_of(BUFFER_ALIGNMENT_BYTES)?;
         self.workspace = offset.checked_add(bytes).filter(|end| *end <= MOST_BYTES)?;
         Some(offset)
+    }
+
+    /// Moves a buffer of the workspace to private memory, where it shares bytes with no other buffer; `None` if its bytes
+    /// are not addressable.
+    pub(crate) fn make_private(&mut self, buffer: BufferId) -> Option<()> {
+        let offset = self.private.checked_next_multiple_of(BUFFER_ALIGNMENT_BYTES)?;
+        let end = offset.checked_add(self.buffers[buffer].ty.bytes());
+        self.private = end.filter(|end| *end <= MOST_BYTES)?;
+        self.buffers[buffer].place = Place::Private(offset);
+        Some(())
     }
 
     /// Marks a buffer version as saved for the reverse pass; a mark that the version already has is not added again.
@@ -472,6 +487,10 @@ pub enum Place {
     },
     /// At this offset in the workspace (in bytes, a multiple of 64). Buffers with disjoint lifetimes may share bytes.
     Workspace(usize),
+    /// At this offset in the private memory of an iteration of a concurrent loop (in bytes, a multiple of 64). Each
+    /// iteration has its own values, which are undefined when it begins. Only the entry has such buffers, each named in
+    /// one concurrent loop.
+    Private(usize),
     /// Without memory, because no statement accesses the buffer
     /// ([`plan_memory`](crate::passes::plan_memory)).
     Unplaced,
@@ -490,7 +509,11 @@ impl Place {
     pub fn input(self) -> Option<usize> {
         match self {
             Place::Input(n) | Place::Donated { input: n, .. } => Some(n),
-            Place::Output(_) | Place::Workspace(_) | Place::Unplaced | Place::Record { .. } => None,
+            Place::Output(_)
+            | Place::Workspace(_)
+            | Place::Private(_)
+            | Place::Unplaced
+            | Place::Record { .. } => None,
         }
     }
 
@@ -498,7 +521,11 @@ impl Place {
     pub fn output(self) -> Option<usize> {
         match self {
             Place::Output(n) | Place::Donated { output: n, .. } => Some(n),
-            Place::Input(_) | Place::Workspace(_) | Place::Unplaced | Place::Record { .. } => None,
+            Place::Input(_)
+            | Place::Workspace(_)
+            | Place::Private(_)
+            | Place::Unplaced
+            | Place::Record { .. } => None,
         }
     }
 }
@@ -657,15 +684,25 @@ pub enum Extent {
 /// The dependence between the iterations of a loop, from the strongest claim to the weakest. The pass that creates
 /// the loop makes the claim.
 ///
-/// The verifier refuses claims that it can refute, and [`shadow`] reports claims that a run violates.
+/// The verifier refuses claims that it can refute, and [`shadow`] reports claims that a run violates. It refuses a
+/// `concurrent` loop unless it can prove the claim.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Parallelism {
+    /// Text `concurrent`: as `for`, and several threads may run iterations at the same time. Buffers in private memory
+    /// ([`Place::Private`]) have a value of their own in each iteration.
+    Concurrent,
     /// Text `for`: the iterations are independent; none accesses elements that another iteration writes.
     Parallel,
     /// Text `fold`: the iterations are independent, except that they fold into common variables.
     Fold,
     /// Text `serial`: the iterations may depend on each other, and run in order.
     Serial,
+}
+
+impl Parallelism {
+    /// All claims, from the strongest to the weakest.
+    pub const ALL: [Parallelism; 4] =
+        [Parallelism::Concurrent, Parallelism::Parallel, Parallelism::Fold, Parallelism::Serial];
 }
 
 /// An array that a loop carries: the value of `output` at the end of an iteration becomes the value of `input` in the

@@ -101,6 +101,7 @@ fn fits(call: &Call, callee: &Kernel) -> bool {
                 Place::Input(_)
                 | Place::Output(_)
                 | Place::Donated { .. }
+                | Place::Private(_)
                 | Place::Unplaced
                 | Place::Record { .. } => false,
             };
@@ -187,7 +188,8 @@ impl Body<'_> {
                 let cursor = self.cursor(cursor);
                 self.own(buffer, Place::Record { cursor, offset })
             }
-            Place::Unplaced => self.own(buffer, Place::Unplaced),
+            // Only the entry has buffers in private memory, and it is never inlined.
+            place @ (Place::Private(_) | Place::Unplaced) => self.own(buffer, place),
         }
     }
 }

@@ -103,7 +103,7 @@ impl<'a> Sums<'a> {
             match found.parallelism {
                 Parallelism::Serial if sums.results.is_empty() => sums.terms.push((found, ahead)),
                 Parallelism::Parallel => sums.results.push((found, ahead)),
-                Parallelism::Serial | Parallelism::Fold => return None,
+                Parallelism::Concurrent | Parallelism::Serial | Parallelism::Fold => return None,
             }
         }
         let worth =

@@ -4,6 +4,7 @@
 
 pub mod clamp_bounds;
 pub mod copy_elimination;
+pub mod cut_pieces;
 pub mod elide_zero_fill;
 pub mod hoist_invariant;
 pub mod index_set_split;
@@ -36,6 +37,7 @@ use tapeloom_ir::{Kind, Problem};
 pub const PASSES: &[&Pass] = &[
     &clamp_bounds::PASS,
     &copy_elimination::PASS,
+    &cut_pieces::PASS,
     &elide_zero_fill::PASS,
     &hoist_invariant::PASS,
     &index_set_split::PASS,

@@ -199,7 +199,7 @@ pub(crate) struct Hoisted {
 #[derive(Default)]
 pub struct Context {
     /// The cost model of the target.
-    pub(crate) machine: MachineModel,
+    pub machine: MachineModel,
     /// The option of the current step.
     pub choice: Choice,
     /// Input of `unroll`: the unroll factors, that of innermost loops first.

@@ -7,7 +7,7 @@
 
 use super::pass::{Choice, Context, Invariant, Pass, Step};
 use super::{
-    clamp_bounds, copy_elimination, elide_zero_fill, hoist_invariant, index_set_split,
+    clamp_bounds, copy_elimination, cut_pieces, elide_zero_fill, hoist_invariant, index_set_split,
     inline_bodies, interchange_sums, plan_memory, privatize_scalars, promote_memory,
     recognize_contractions, redundant_memory, reverse_loops, rotate_registers, simplify_indices,
     split_arrays, unroll, unroll_and_jam, vectorize,
@@ -100,6 +100,10 @@ pub static NATIVE: List = List {
         step(
             &elide_zero_fill::PASS,
             "after the passes that follow stored values, which then do not have to handle initial zeros",
+        ),
+        step(
+            &cut_pieces::PASS,
+            "loops have their final form and lanes; private buffers are still apart from all others",
         ),
         step(&plan_memory::PASS, "no later pass removes a buffer or shortens a lifetime"),
         step(&clamp_bounds::PASS, "last: all other passes may help to prove accesses"),

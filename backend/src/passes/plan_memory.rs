@@ -26,7 +26,9 @@
 use super::pass::{Invariant, Pass, Run};
 use crate::loop_ir::analysis::block_local::block_local;
 use crate::loop_ir::analysis::definite_write::filled_by_callees;
-use crate::loop_ir::{BufferId, Effect, Flow, Kernel, KernelId, Parallelism, Place, Program, Stmt};
+use crate::loop_ir::{
+    BufferId, Effect, Flow, Kernel, KernelId, Parallelism, Place, Program, Stmt, visit,
+};
 use crate::workspace::{self, Lifetime};
 use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap, entity_impl};
 use tapeloom_ir::fault::{Fault, planted};
@@ -69,12 +71,28 @@ fn plan_kernel(
     frames: &PrimaryMap<KernelId, usize>,
     page_bytes: usize,
 ) -> Result<bool, Problem> {
-    let found = Blocks::of(kernel);
-    let scopes = found.scopes(kernel, filled);
-    let plan = found.plan(kernel, &scopes, frames, page_bytes);
-    let Placed { places, frames, peak } = plan.ok_or_else(|| workspace::too_large(&kernel.name))?;
-    let mut changed = peak != kernel.workspace;
-    kernel.workspace = peak;
+    let plan = |region, body| {
+        let found = Blocks::of(region, body);
+        let scopes = found.scopes(kernel, filled);
+        found.plan(kernel, &scopes, frames, page_bytes)
+    };
+    let mut plans = vec![plan(Region::Workspace, &kernel.body)];
+    visit(&kernel.body, &mut |stmt| {
+        if let Stmt::For { parallelism: Parallelism::Concurrent, body, .. } = stmt {
+            plans.push(plan(Region::Private, body));
+        }
+    });
+    let plans: Option<Vec<Placed>> = plans.into_iter().collect();
+    let mut plans = plans.ok_or_else(|| workspace::too_large(&kernel.name))?.into_iter();
+    let Some(Placed { mut places, frames, peak }) = plans.next() else { return Ok(false) };
+    let mut private = 0;
+    for of_pieces in plans {
+        // Concurrent loops run one after the other.
+        private = private.max(of_pieces.peak);
+        places.extend(of_pieces.places);
+    }
+    let mut changed = (peak, private) != (kernel.workspace, kernel.private);
+    (kernel.workspace, kernel.private) = (peak, private);
     for (buffer, place) in places {
         changed |= kernel.buffers[buffer].place != place;
         kernel.buffers[buffer].place = place;
@@ -83,8 +101,36 @@ fn plan_kernel(
     Ok(changed)
 }
 
-fn is_workspace(kernel: &Kernel, buffer: BufferId) -> bool {
-    matches!(kernel.buffers[buffer].place, Place::Workspace(_))
+/// The memory that is planned.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Region {
+    /// The workspace of the kernel.
+    Workspace,
+    /// The private memory of a piece of a concurrent loop.
+    Private,
+}
+
+impl Region {
+    const ALL: [Region; 2] = [Region::Workspace, Region::Private];
+
+    fn holds(self, kernel: &Kernel, buffer: BufferId) -> bool {
+        match kernel.buffers[buffer].place {
+            Place::Workspace(_) => self == Region::Workspace,
+            Place::Private(_) => self == Region::Private,
+            Place::Input(_)
+            | Place::Output(_)
+            | Place::Donated { .. }
+            | Place::Unplaced
+            | Place::Record { .. } => false,
+        }
+    }
+
+    fn place(self, offset: usize) -> Place {
+        match self {
+            Region::Workspace => Place::Workspace(offset),
+            Region::Private => Place::Private(offset),
+        }
+    }
 }
 
 /// Sets the frames of the calls of a block, in the order of the statements. Sets `changed` if a frame moved.
@@ -121,6 +167,7 @@ struct Block<'a> {
 
 /// The blocks of a kernel, each after the block around it, and the statements that need memory.
 struct Blocks<'a> {
+    region: Region,
     blocks: PrimaryMap<BlockId, Block<'a>>,
     /// The statements that name each buffer.
     named: SecondaryMap<BufferId, Vec<Position>>,
@@ -147,11 +194,11 @@ enum Part {
 }
 
 impl<'a> Blocks<'a> {
-    fn of(kernel: &'a Kernel) -> Blocks<'a> {
+    fn of(region: Region, body: &'a [Stmt]) -> Blocks<'a> {
         let (blocks, named) = (PrimaryMap::new(), SecondaryMap::new());
-        let mut all = Blocks { blocks, named, calls: Vec::new() };
+        let mut all = Blocks { region, blocks, named, calls: Vec::new() };
         let root = BlockId::new(0);
-        all.add(Block { body: &kernel.body, parent: None, depth: 0, once: root, serial: root });
+        all.add(Block { body, parent: None, depth: 0, once: root, serial: root });
         all
     }
 
@@ -214,7 +261,7 @@ impl<'a> Blocks<'a> {
     ) -> SecondaryMap<BufferId, Option<BlockId>> {
         let mut scopes = SecondaryMap::new();
         let mut local: OrderedMap<BlockId, Vec<BufferId>> = OrderedMap::default();
-        for buffer in kernel.buffers.keys().filter(|buffer| is_workspace(kernel, *buffer)) {
+        for buffer in kernel.buffers.keys().filter(|buffer| self.region.holds(kernel, *buffer)) {
             let blocks = self.named[buffer].iter().map(|(block, _)| *block);
             let Some(innermost) = blocks.reduce(|a, b| self.common(a, b)) else { continue };
             let scope = self.blocks[innermost].serial;
@@ -275,16 +322,22 @@ impl<'a> Blocks<'a> {
             }
         }
         let mut inside: OrderedMap<Position, usize> = OrderedMap::default();
-        let unused =
-            kernel.buffers.keys().filter(|b| is_workspace(kernel, *b) && scopes[*b].is_none());
-        let places = unused.map(|buffer| (buffer, Place::Unplaced)).collect();
+        let unused = kernel.buffers.keys().filter(|b| {
+            Region::ALL.iter().any(|of| of.holds(kernel, *b)) && self.named[*b].is_empty()
+        });
+        let places = match self.region {
+            Region::Workspace => unused.map(|buffer| (buffer, Place::Unplaced)).collect(),
+            Region::Private => Vec::new(),
+        };
         let mut placed = Placed { places, frames: vec![0; self.calls.len()], peak };
         for (id, block) in &self.blocks {
             let base = block.parent.and_then(|at| inside.get(&at)).copied().unwrap_or(0);
             for ((part, _), offset) in parts[id].iter().zip(&offsets[id]) {
                 let offset = base + offset;
                 match part {
-                    Part::Buffer(buffer) => placed.places.push((*buffer, Place::Workspace(offset))),
+                    Part::Buffer(buffer) => {
+                        placed.places.push((*buffer, self.region.place(offset)))
+                    }
                     Part::Frame(n) => placed.frames[*n] = offset,
                     Part::Inside(at) => _ = inside.insert((id, *at), offset),
                 }

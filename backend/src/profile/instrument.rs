@@ -18,11 +18,11 @@
 //!
 //! Model: the profiling statements of Halide (`profiling.cpp`), which stand around the loops of each stage.
 
-use super::cost::Costs;
-use super::traffic::bytes;
+use crate::loop_ir::analysis::cost::Costs;
+use crate::loop_ir::analysis::traffic::bytes;
 use crate::loop_ir::{
-    Call, Computed, Effect, Extent, Flow, Kernel, KernelId, Origins, Parallelism, Program, Stmt,
-    TimerId, visit,
+    Call, Computed, Effect, Extent, Flow, Kernel, KernelId, Origins, Parallelism, Program, Shape,
+    Stmt, TimerId, visit,
 };
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use std::slice::from_ref;
@@ -302,7 +302,7 @@ impl<'a> Instrument<'a> {
     }
 }
 
-/// Returns the kind and size of a statement, such as `for 8 x 100` or `contract 64x64x64`.
+/// Returns the kind and size of a statement, such as `for 8 x 100`, `contract 64x64x64` or `for 500 in 8 pieces`.
 pub(super) fn what(program: &Program, costs: &Costs, stmt: &Stmt) -> String {
     let shape = stmt.shape();
     if let Some(c) = shape.contract {
@@ -312,18 +312,22 @@ pub(super) fn what(program: &Program, costs: &Costs, stmt: &Stmt) -> String {
     match (shape.effect, shape.flow) {
         (Effect::Call(call), _) => format!("call @{}", program.callees[call.callee].name),
         (Effect::External(c), _) => c.signature.name().to_owned(),
+        (_, Flow::For { parallelism: Parallelism::Concurrent, extent, .. }) => {
+            format!("{} in {extent} pieces", largest(program, costs, &shape))
+        }
         (_, Flow::For { parallelism, .. }) => format!("{parallelism} {}", extents(stmt)),
         (_, Flow::While) => "while".to_owned(),
         (_, Flow::If) => "if".to_owned(),
-        (_, Flow::Nest) => {
-            let inner = shape.blocks.iter().flat_map(|b| b.iter());
-            let largest = inner.filter(|s| s.origins().is_some());
-            largest
-                .max_by_key(|s| costs.block(from_ref(*s)))
-                .map_or("scalars".to_owned(), |s| what(program, costs, s))
-        }
+        (_, Flow::Nest) => largest(program, costs, &shape),
         (_, Flow::Straight) => "scalars".to_owned(),
     }
+}
+
+/// Returns the kind and size of the largest statement in the blocks of a statement.
+fn largest(program: &Program, costs: &Costs, shape: &Shape<'_>) -> String {
+    let inner = shape.blocks.iter().flat_map(|b| b.iter()).filter(|s| s.origins().is_some());
+    let largest = inner.max_by_key(|s| costs.block(from_ref(*s)));
+    largest.map_or("scalars".to_owned(), |s| what(program, costs, s))
 }
 
 /// Returns the trip counts of a loop and of the loops directly inside it: `8 x 100`; a trip count that is known only at

@@ -4,14 +4,12 @@
 //! work. A [`Profile`] is the table of their counts, with the user's lines, which [`Origins`] carry from the equations
 //! of the function to the statements.
 
-mod cost;
 mod instrument;
 pub(crate) mod session;
 pub(crate) mod steps;
 mod svg;
 #[cfg(test)]
 mod tests;
-mod traffic;
 
 pub(crate) use instrument::{Instrumented, instrument};
 

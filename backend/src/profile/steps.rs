@@ -5,9 +5,9 @@
 //! 0     fold 100000  sin, reduce_sum  src/main.rs:7
 //! ```
 
-use super::cost::Costs;
 use super::instrument::{ASSUMED_TRIPS, what};
 use super::{first_words, lines, primitives};
+use crate::loop_ir::analysis::cost::Costs;
 use crate::loop_ir::{Origins, Program};
 use crate::report::columns::table;
 use std::fmt;

@@ -161,6 +161,7 @@ impl Row {
             Place::Input(_)
             | Place::Output(_)
             | Place::Donated { .. }
+            | Place::Private(_)
             | Place::Unplaced
             | Place::Record { .. } => None,
         }
@@ -183,6 +184,7 @@ impl Row {
             match self.place {
                 Place::Input(i) => format!("input {i}"),
                 Place::Workspace(offset) => format!("workspace+{offset}"),
+                Place::Private(offset) => format!("private+{offset}"),
                 place @ (Place::Output(_)
                 | Place::Donated { .. }
                 | Place::Unplaced

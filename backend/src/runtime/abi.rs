@@ -14,11 +14,11 @@
 //! for it), no other result and not the frame. The frame is aligned to 64 bytes and as long as the kernel's
 //! workspace. The status is 0, or the status of the first library function that failed.
 //!
-//! All kernels of a call share one context with the layout [`Context`]. Words for threads can be added after the
-//! existing ones. The records of dynamic tapes are reached through the context ([`crate::runtime::tape_memory`]).
+//! All kernels of a call share one context with the layout [`Context`], on all threads of the call. The records of dynamic tapes are reached through the context ([`crate::runtime::tape_memory`]).
 
 use crate::loop_ir::loop_counters::Row;
 use crate::loop_ir::{Kernel, Place};
+use crate::runtime::threads::Threads;
 
 /// The size of a word of a call record in bytes.
 pub(crate) const WORD: usize = 8;
@@ -48,6 +48,8 @@ pub(crate) struct Context {
     pub(crate) loop_limits: *mut u8,
     /// Points to the [`Timers`](crate::loop_ir::timers::Timers) of the call; null if the program has none.
     pub(crate) timers: *mut u8,
+    /// Points to the threads that run the pieces of concurrent loops.
+    pub(crate) threads: *const Threads,
 }
 
 /// The state of a dynamic tape, as machine code reads and writes it.
@@ -95,7 +97,9 @@ impl Layout {
             Place::Output(n) | Place::Donated { output: n, .. } => {
                 Some((2 + self.inputs + n) * WORD)
             }
-            Place::Workspace(_) | Place::Unplaced | Place::Record { .. } => None,
+            Place::Workspace(_) | Place::Private(_) | Place::Unplaced | Place::Record { .. } => {
+                None
+            }
         }
     }
 

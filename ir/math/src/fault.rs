@@ -80,6 +80,9 @@ faults! {
     BackEdge = "back-edge", "a buffer whose elements an iteration reads from the one before has no memory in between", "laws::filetests";
     ScopeInParallel = "scope-in-parallel", "the body of a loop with independent iterations is the scope of buffers", "laws::filetests";
     BranchFills = "branch-fills", "a buffer that one branch fills is taken to be filled after the branch", "laws::filetests";
+    SharedScratch = "shared-scratch", "threads that run pieces of a concurrent loop share the private memory of one of them", "laws::native";
+    LeftOver = "left-over", "the iterations that are left over behind the pieces of a loop do not run", "laws::filetests";
+    ClaimedApart = "claimed-apart", "pieces are taken to access different memory without a proof", "laws::filetests";
     Segment = "segment", "a carry that is kept is taken for that of the iteration after", "random::fuzz";
     WrongCut = "wrong-cut", "what is computed again reads what the value that is kept follows from, in its place", "random::random_loops";
     EffectTwice = "effect-twice", "what a user can see is computed again, too", "programs::budgets";

@@ -12,6 +12,7 @@ use crate::prng::with_marks;
 use crate::staging::{array, time_in_transforms};
 use crate::tree::{Form, TensorRefs};
 use smallvec::SmallVec;
+use std::num::NonZeroUsize;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
@@ -63,6 +64,8 @@ pub(super) struct Core {
     keys: bool,
     /// Whether subnormal carries of loops are flushed to 0.
     flushes: bool,
+    /// The number of threads of a call; `None` for the default.
+    threads: Option<NonZeroUsize>,
     programs: Programs,
 }
 
@@ -225,6 +228,7 @@ impl Core {
             limits: None,
             keys: false,
             flushes: false,
+            threads: None,
             programs: Programs::default(),
         }
     }
@@ -253,6 +257,11 @@ impl Core {
 
     pub(super) fn set_flush(&mut self) {
         self.flushes = true;
+        self.forget();
+    }
+
+    pub(super) fn set_threads(&mut self, threads: NonZeroUsize) {
+        self.threads = Some(threads);
         self.forget();
     }
 
@@ -388,7 +397,8 @@ impl Core {
 
     fn options(&self, limited: bool) -> Options {
         let profiled = false;
-        Options { target: self.target.clone(), limited, profiled, machine: self.machine }
+        let (threads, machine) = (self.threads, self.machine);
+        Options { target: self.target.clone(), limited, profiled, threads, machine }
     }
 
     /// Returns the engine for operations that need compiled code, even if calls use an interpreter.

@@ -412,6 +412,34 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
         self
     }
 
+    /// Returns the same closure, whose calls run on at most `n` threads at the same time, the calling thread included; 0
+    /// means as many as this process may use. Without this method, calls run on as many threads as the environment
+    /// variable `TAPELOOM_THREADS` says, or on one.
+    ///
+    /// **Results have the same bits with any number of threads.** Long loops and large matrix products are cut into
+    /// pieces, whose number follows from shapes alone; sums of pieces are added in order. Small ones are not cut, since
+    /// waking a thread takes some microseconds. Each thread needs memory for the temporaries of a piece, which
+    /// [`explain`](Jit::explain) counts in its peak.
+    ///
+    /// The threads are those of the current pool of [`rayon`](https://docs.rs/rayon): inside of `ThreadPool::install`,
+    /// calls use that pool, otherwise the global one.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let f = |x: Var| (x.sin() * x).sum();
+    /// let x: Tensor = (0..1000).map(|i| 0.01 * i as f64).collect();
+    /// let (one, two) = (jit(grad(f)), jit(grad(f)).threads(2));
+    /// assert_eq!(one.call(&x)?, two.call(&x)?);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[doc(alias = "parallel")]
+    #[doc(alias = "num_threads")]
+    #[doc(alias = "set_num_threads")]
+    pub fn threads(mut self, n: usize) -> Jit<A, B, F> {
+        self.core.set_threads(tapeloom_backend::threads(n));
+        self
+    }
+
     /// Returns the same closure with a limit of `n` iterations for each loop whose trip count is known only at run
     /// time. A call that would exceed the limit ends with an error that has the line of the loop. If the trip count
     /// is known when the loop starts, the error comes before the first iteration. Each execution of a loop is

@@ -7,6 +7,7 @@
 use crate::derivatives::derived;
 use crate::for_all;
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use tapeloom_backend::{Options, Target, compile};
 use tapeloom_ir::prim::{Dot, Operand, Reduce, Reducer};
 use tapeloom_ir::{
@@ -14,7 +15,7 @@ use tapeloom_ir::{
     print_function,
 };
 use tapeloom_tests::calculus::precision;
-use tapeloom_tests::transform_words::simulated;
+use tapeloom_tests::transform_words::{in_pieces, simulated};
 use tapeloom_tests::{
     Agreement, Case, EDGES, Elements, Failure, cases, edge_tensors, rounded, run, tensor_of,
 };
@@ -66,6 +67,25 @@ fn vector_code_equals_the_interpreter() {
         }
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+/// Machine code on several threads has the bits of one thread, for all primitives and their derivatives.
+#[test]
+fn threads_change_no_bit() {
+    static CUT: AtomicUsize = AtomicUsize::new(0);
+    for_all(|m, case| {
+        let mut all = vec![(case.f, case.args.clone())];
+        if let Some(of) = derived(m, case)? {
+            all.extend([of.jvp, of.vjp].map(|case| (case.f, case.args)));
+        }
+        for (f, args) in all {
+            let args: Vec<&Tensor> = args.iter().collect();
+            CUT.fetch_add(usize::from(in_pieces(m, f, &args)?), Ordering::Relaxed);
+        }
+        Ok(())
+    });
+    let cut = CUT.load(Ordering::Relaxed);
+    assert!(cut > 100, "only {cut} programs are cut");
 }
 
 #[test]

@@ -715,8 +715,8 @@ fn loops_and_their_bodies_written_out_are_recorded() {
 }
 
 /// The program and the loop program of a value and gradient must have the same number of lines for any trip count. Trip
-/// counts are compared in pairs, below and above the size of the cache, because arrays beyond it are lowered
-/// differently.
+/// counts are compared in pairs, because arrays beyond the size of the cache are lowered differently, and long loops are
+/// cut into pieces.
 #[test]
 fn a_hundred_thousand_iterations_are_as_small_a_program_as_a_hundred() {
     let lines = |n: usize| {
@@ -725,7 +725,7 @@ fn a_hundred_thousand_iterations_are_as_small_a_program_as_a_hundred() {
         f.explain(Tensor::full(&[n], 0.5).unwrap()).unwrap().to_string().lines().count()
     };
     assert_eq!(lines(100), lines(10_000));
-    assert_eq!(lines(100_000), lines(1_000_000));
+    assert_eq!(lines(1_000_000), lines(4_000_000));
 }
 
 /// A carry that the closure returns unchanged must become a constant of the loop, in the forward and in the reverse

@@ -305,6 +305,10 @@ impl Translator<'_, '_, '_> {
             return self.b.use_var(variable);
         }
         let Some(at) = self.layout.pointer(place) else {
+            if let (Place::Private(at), Some(private)) = (place, self.private) {
+                *offset += at as i64;
+                return private;
+            }
             if let Place::Workspace(at) = place {
                 *offset += at as i64;
             }

@@ -83,7 +83,7 @@ impl Translator<'_, '_, '_> {
     }
 
     /// Allocates `bytes` bytes on the stack.
-    fn stack(&mut self, bytes: usize) -> StackSlot {
+    pub(super) fn stack(&mut self, bytes: usize) -> StackSlot {
         let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, bytes as u32, 3);
         self.b.create_sized_stack_slot(slot)
     }

@@ -3,7 +3,7 @@
 //! Each kernel becomes a function of its call [`record`](crate::runtime::abi), callees before their callers. A long
 //! kernel is cut into several functions ([`partition`]), which an entry calls in order. Values that are live too long
 //! within a function are stored in memory ([`spill`]). Within a part, [`translate`] translates statements, with
-//! [`loops`], [`access`], [`variables`], [`dynamic_tape`] and [`calls`]. [`scalar`] emits codes on single elements, and
+//! [`loops`], [`access`], [`variables`], [`dynamic_tape`], [`calls`] and [`pieces`]. [`scalar`] emits codes on single elements, and
 //! [`vector_value`] holds the values of loops with lanes.
 //!
 //! A load whose guard is false loads zeros from the context instead of its element. That takes a conditional move
@@ -20,6 +20,7 @@ mod float;
 mod loop_limits;
 mod loops;
 mod partition;
+mod pieces;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 mod portable_tests;
@@ -42,7 +43,9 @@ use crate::codegen::vectors::Vectors;
 use crate::loop_ir::{Kernel, KernelId, Program};
 use crate::machine::MachineModel;
 use cranelift_codegen::Context;
-use cranelift_codegen::ir::{AbiParam, InstBuilder, Signature, UserFuncName, Value, types};
+use cranelift_codegen::ir::{
+    AbiParam, InstBuilder, MemFlagsData, Signature, UserFuncName, Value, types,
+};
 use cranelift_codegen::isa::CallConv;
 use cranelift_entity::PrimaryMap;
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
@@ -69,6 +72,8 @@ pub struct CodeReport {
     pub code_bytes: usize,
     /// The bytes of workspace that a call needs, including values spilled between functions.
     pub workspace_bytes: usize,
+    /// The bytes of private memory of each thread that runs pieces of concurrent loops, including spilled values.
+    pub private_bytes: usize,
     /// The vector width of each vectorized loop (*loop with lanes*).
     pub vectors: Vectors,
 }
@@ -108,6 +113,7 @@ pub(crate) fn translate(
         report: CodeReport {
             // Spilled values are placed after the entry kernel's frame in the workspace, aligned to 8 bytes.
             workspace_bytes: program.entry.workspace.next_multiple_of(8),
+            private_bytes: program.entry.private.next_multiple_of(8),
             ..CodeReport::default()
         },
     };
@@ -152,8 +158,9 @@ impl Compiler {
         // kernels with equal names.
         let name = id.map_or(format!("@{}", p.name), |id| format!("{id}@{}", p.name));
         if let Some(argsort) = p.argsort {
-            return self.function(functions, &name, |b, functions, record| {
-                calls::argsort(p, argsort, b, functions, record)
+            let signature = self.signature.clone();
+            return self.function(functions, &name, signature, |b, functions, params| {
+                calls::argsort(p, argsort, b, functions, params[0])
             });
         }
         let cut = partition::cut(p, &self.machine, partition::LIMIT, self.report.workspace_bytes);
@@ -170,23 +177,26 @@ impl Compiler {
                 cut: &cut,
                 part,
             };
-            let id =
-                self.function(functions, &format!("{name}.{part}"), |b, functions, record| {
-                    let mut nest =
-                        translate::Translator::new(subject, &mut state, b, functions, record);
-                    of.items.iter().try_for_each(|stmt| nest.stmt(stmt))?;
-                    nest.finish();
-                    Ok(())
-                })?;
+            let (signature, part) = (self.signature.clone(), format!("{name}.{part}"));
+            let id = self.function(functions, &part, signature, |b, functions, params| {
+                let mut nest =
+                    translate::Translator::new(subject, &mut state, b, functions, params[0]);
+                of.items.iter().try_for_each(|stmt| nest.stmt(stmt))?;
+                nest.finish();
+                Ok(())
+            })?;
             ids.push(id);
+            for piece in std::mem::take(&mut state.pieces) {
+                self.piece(functions, subject, &mut state, &piece)?;
+            }
         }
         if let [only] = ids.as_slice() {
             return Ok(*only);
         }
-        self.function(functions, &name, |b, functions, record| {
+        self.function(functions, &name, self.signature.clone(), |b, functions, params| {
             for id in &ids {
                 let part = functions.import(b.func, *id);
-                translate::call(b, part, &[record]);
+                translate::call(b, part, params);
             }
             let done = b.ins().iconst(types::I32, 0);
             b.ins().return_(&[done]);
@@ -194,28 +204,58 @@ impl Compiler {
         })
     }
 
-    /// Emits one function, whose body the closure `fill` emits.
+    /// Emits the function of the pieces of a concurrent loop.
+    fn piece(
+        &mut self,
+        functions: &mut Functions<'_>,
+        subject: translate::Subject<'_>,
+        state: &mut translate::State,
+        piece: &pieces::PieceFunction,
+    ) -> Result<(), Problem> {
+        let (p, signature) = (subject.p, pieces::signature(functions.module()));
+        let body = pieces::body(p, piece.index)?;
+        // Concurrent loops run one after the other, so they share the private memory.
+        let spills = subject.program.entry.private.next_multiple_of(8);
+        let cut = pieces::cut(p, &self.machine, body, spills);
+        self.report.private_bytes = self.report.private_bytes.max(cut.workspace);
+        let subject = translate::Subject { cut: &cut, part: 0, ..subject };
+        let name = pieces::name(p, piece.index);
+        self.function(functions, &name, signature, |b, functions, params| {
+            let [words, number, private] = *params else {
+                return Err(Problem::internal("a piece has three parameters"));
+            };
+            let flags = MemFlagsData::trusted().with_readonly();
+            let record = b.ins().load(types::I64, flags, words, 0);
+            let mut nest = translate::Translator::new(subject, state, b, functions, record);
+            nest.private = Some(private);
+            nest.piece(piece, words, number, body)
+        })?;
+        Ok(())
+    }
+
+    /// Emits one function, whose body the closure `fill` emits; `fill` gets the parameters.
     fn function(
         &mut self,
         functions: &mut Functions<'_>,
         name: &str,
-        fill: impl FnOnce(&mut FunctionBuilder<'_>, &mut Functions<'_>, Value) -> Result<(), Problem>,
+        signature: Signature,
+        fill: impl FnOnce(&mut FunctionBuilder<'_>, &mut Functions<'_>, &[Value]) -> Result<(), Problem>,
     ) -> Result<FuncId, Problem> {
         let start = Instant::now();
         let id = functions
             .module()
-            .declare_function(name, Linkage::Local, &self.signature)
+            .declare_function(name, Linkage::Local, &signature)
             .map_err(|e| Problem::internal(format!("declaring {name}: {e}")))?;
         self.context.clear();
-        self.context.func.signature = self.signature.clone();
+        self.context.func.signature = signature;
         self.context.func.name = UserFuncName::user(0, id.as_u32());
         functions.begin();
         let mut b = FunctionBuilder::new(&mut self.context.func, &mut self.builder);
         let entry = b.create_block();
         b.append_block_params_for_function_params(entry);
         translate::begin(&mut b, entry);
-        let record = b.block_params(entry)[0];
-        fill(&mut b, functions, record)?;
+        let params = b.block_params(entry).to_vec();
+        fill(&mut b, functions, &params)?;
         let config = functions.module().target_config();
         b.finalize(config);
         self.report.translate += start.elapsed();

@@ -11,7 +11,9 @@
 //! reads it.
 
 use super::spill::SpillSet;
-use crate::loop_ir::{Address, Arg, BufferId, Kernel, Place, ScalarId, Stmt, VarId, visit};
+use crate::loop_ir::{
+    Address, Arg, BufferId, Kernel, Parallelism, Place, ScalarId, Stmt, VarId, visit,
+};
 use crate::machine::MachineModel;
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::{OrderedMap, OrderedSet};
@@ -102,24 +104,33 @@ pub(super) fn cut<'a>(
             cutter.visit(stmt);
         }
     }
-    let Cutter { parts, buffers, spills, mut workspace, .. } = cutter;
-    let mut place = |bytes: usize| {
-        workspace += bytes;
-        workspace - bytes
-    };
-    let mut parts = Parts { parts, buffers, spills, ..Parts::default() };
-    let mut most = 0;
-    for part in &parts.parts {
-        let spill_set = SpillSet::of(program, machine, &part.items);
-        parts
-            .spilled
-            .extend(spill_set.values.into_iter().map(|(value, bytes)| (value, place(bytes))));
-        parts.variables.extend(spill_set.vars.into_iter().map(|var| (var, place(8))));
-        parts.pinned.extend(spill_set.pinned);
-        most = most.max(spill_set.pin);
+    let Cutter { parts, buffers, spills, workspace, .. } = cutter;
+    let mut all = SpillSet::default();
+    for part in &parts {
+        let of = SpillSet::of(program, machine, &part.items);
+        all.values.extend(of.values);
+        all.vars.extend(of.vars);
+        all.pinned.extend(of.pinned);
+        all.pin = all.pin.max(of.pin);
     }
-    parts.pin = place(most);
-    Parts { workspace, ..parts }
+    let mut parts = Parts { parts, buffers, spills, workspace, ..Parts::default() };
+    parts.spill(all);
+    parts
+}
+
+impl Parts<'_> {
+    /// Places the values and variables of a set at the end of the workspace.
+    pub(super) fn spill(&mut self, set: SpillSet) {
+        let workspace = &mut self.workspace;
+        let mut place = |bytes: usize| {
+            *workspace += bytes;
+            *workspace - bytes
+        };
+        self.spilled.extend(set.values.into_iter().map(|(value, bytes)| (value, place(bytes))));
+        self.variables.extend(set.vars.into_iter().map(|var| (var, place(8))));
+        self.pinned.extend(set.pinned);
+        self.pin = place(set.pin);
+    }
 }
 
 struct Cutter<'a> {
@@ -162,15 +173,23 @@ impl<'a> Cutter<'a> {
 
     fn visit(&mut self, outer: &Stmt) {
         let part = self.parts.len() - 1;
+        // The statements of concurrent loops are in functions of their own, which read elements from memory.
+        let mut apart = 0;
         visit(std::slice::from_ref(outer), &mut |stmt| {
             let inside = !std::ptr::eq(stmt, outer);
+            let in_pieces = apart > 0;
+            apart -= usize::from(in_pieces);
+            if is_concurrent(stmt) {
+                visit(std::slice::from_ref(stmt), &mut |_| apart += 1);
+                apart -= 1;
+            }
             if let (Some(value), false) = (stmt.defined(), inside) {
                 self.defined.insert(value, part);
             }
             stmt.args(&mut |a| self.read(a));
             stmt.accesses(&mut |a| {
                 let element = constant(a.address).is_some() && a.reach.is_empty();
-                let fixed = element && (!a.write || !inside && a.guard.is_none());
+                let fixed = element && (!a.write || !inside && a.guard.is_none()) && !in_pieces;
                 let found = if fixed { Promotion::Local(part) } else { Promotion::Memory };
                 self.access(a.held.buffer, found, part);
             });
@@ -193,10 +212,16 @@ impl<'a> Cutter<'a> {
     }
 }
 
+/// Returns whether a statement is a concurrent loop, whose body becomes a function of its own.
+pub(super) fn is_concurrent(stmt: &Stmt) -> bool {
+    matches!(stmt, Stmt::For { parallelism: Parallelism::Concurrent, .. })
+}
+
 /// Returns the approximate number of instructions of a statement.
 fn weight(stmt: &Stmt) -> usize {
     let inside = stmt.blocks().into_iter().flatten().map(weight).sum::<usize>();
     match stmt {
+        Stmt::For { .. } if is_concurrent(stmt) => 20,
         // A loop may become two loops, one in vectors and one for the remaining iterations, so its body counts twice.
         Stmt::For { .. } => 10 + 2 * inside,
         Stmt::While { .. } | Stmt::If { .. } => 10 + inside,

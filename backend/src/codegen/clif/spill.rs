@@ -19,7 +19,8 @@
 //! of them would be live until the end. So a value that would be computed long after its position is *pinned*: it
 //! is stored at its position to memory that nothing reads.
 
-use crate::loop_ir::{Arg, Assign, Expr, Kernel, ScalarId, Stmt, VarId};
+use super::partition::is_concurrent;
+use crate::loop_ir::{Arg, Assign, Expr, Kernel, ScalarId, Stmt, VarId, visit};
 use crate::machine::MachineModel;
 use cranelift_entity::SecondaryMap;
 use smallvec::SmallVec;
@@ -153,6 +154,17 @@ impl Walk<'_> {
         {
             done = ComputeTime::At(usize::MAX);
         }
+        if is_concurrent(stmt) {
+            // The body is in a function of its own. The values that it reads are passed to that function.
+            visit(std::slice::from_ref(stmt), &mut |inner| {
+                inner.args(&mut |a| {
+                    if let Arg::Scalar(s) = a {
+                        reads.push(s);
+                    }
+                });
+            });
+            return self.events.push(Event { clock, makes: None, reads, done, lanes });
+        }
         self.events.push(Event { clock, makes: stmt.defined(), reads, done, lanes });
         if let Stmt::For { lanes: inside, .. } = stmt {
             self.lanes = lanes.max(*inside);
@@ -184,6 +196,9 @@ impl Variables {
     fn stmt(&mut self, stmt: &Stmt, set: &mut OrderedSet<VarId>) {
         if let Some((var, Assign::Set | Assign::Fold(_))) = stmt.assigned() {
             set.insert(var);
+        }
+        if is_concurrent(stmt) {
+            return;
         }
         for block in stmt.blocks() {
             let (mut inside, mut declared) = (OrderedSet::default(), OrderedSet::default());

@@ -5,13 +5,16 @@
 
 use crate::codegen::simd::Refused;
 use crate::codegen::vectors::{LaneLoop, Vectors};
-use crate::loop_ir::{Contract, Effect, ExternalSignature, Program, Stmt, Sums, visit};
+use crate::loop_ir::{
+    Contract, Effect, ExternalSignature, Flow, Parallelism, Program, Stmt, Sums, visit,
+};
 use crate::runtime::argsort;
 use crate::runtime::external_calls;
 use crate::runtime::gemm;
 use crate::runtime::loop_limits;
 use crate::runtime::small_gemm;
 use crate::runtime::tape_memory;
+use crate::runtime::threads;
 use crate::runtime::timers;
 use cranelift_codegen::ir::{self, AbiParam, FuncRef, Signature, types};
 use cranelift_codegen::isa::CallConv;
@@ -45,6 +48,10 @@ impl Symbols {
         let mut symbols = Symbols { list, index, externals };
         let mut stmt = |stmt: &Stmt| {
             let shape = stmt.shape();
+            if let Flow::For { parallelism: Parallelism::Concurrent, .. } = shape.flow {
+                let params = [types::I64; 4];
+                symbols.add(PIECES, threads::run_pieces as *const u8, &params, Some(types::I32));
+            }
             shape.code.into_iter().for_each(|code| symbols.code(code));
             shape.contract.into_iter().for_each(|c| symbols.contraction(c));
             match shape.effect {
@@ -290,6 +297,12 @@ impl<'a> Functions<'a> {
         self.symbol(func, LAP)
     }
 
+    /// Returns the runtime function that runs the pieces of a concurrent loop. Its arguments are the context, the function
+    /// of a piece, the captured values, and the number of pieces. It returns a status.
+    pub(super) fn run_pieces(&mut self, func: &mut ir::Function) -> Result<FuncRef, Problem> {
+        self.symbol(func, PIECES)
+    }
+
     /// Returns the runtime's sort function. Its arguments are a description, the elements, the indices (the result),
     /// and scratch memory. It returns a status.
     pub(super) fn argsort(&mut self, func: &mut ir::Function) -> Result<FuncRef, Problem> {
@@ -335,6 +348,7 @@ impl<'a> Functions<'a> {
 const ARGSORT: &str = "argsort";
 const GROW: &str = "grow";
 const ENTER: &str = "enter";
+const PIECES: &str = "run_pieces";
 const LAP: &str = "lap";
 const EXTERNAL: &str = "external";
 

@@ -8,7 +8,7 @@ use crate::loop_ir::interp::test_hosts::{RecordedCalls, take_recorded_calls};
 use crate::loop_ir::{
     Address, Arg, Buffer, BufferId, BufferVersion, Contract, Expr, Extent, IndexId, Kernel, Matrix,
     Origins, Parallelism, Place, Program, ScalarId, Stmt, Sums, VarId, eval, infer_parallelism,
-    parse, verify,
+    parse, verify, visit,
 };
 use crate::machine::MachineModel;
 use crate::passes;
@@ -126,6 +126,13 @@ pub(crate) fn compare(
 ) -> RecordedCalls {
     let code = Executable::new(p).unwrap_or_else(|e| panic!("{what} {e}\n{p}"));
     let refs: Vec<&Tensor> = args.iter().collect();
+    if p.entry.body.iter().any(|stmt| any_concurrent(stmt)) {
+        let one = code.call(&refs).unwrap();
+        for threads in [2, 3, 7] {
+            let many = code.clone().with_threads(threads).call(&refs).unwrap();
+            assert_eq!(many, one, "{what} on {threads} threads\n{p}");
+        }
+    }
     take_recorded_calls();
     let got = code.call(&refs).unwrap();
     assert_eq!(got.len(), want.len());
@@ -139,6 +146,15 @@ pub(crate) fn compare(
         }
     }
     take_recorded_calls()
+}
+
+/// Returns whether a statement is or contains a concurrent loop.
+fn any_concurrent(stmt: &Stmt) -> bool {
+    let mut found = false;
+    visit(std::slice::from_ref(stmt), &mut |s| {
+        found |= matches!(s, Stmt::For { parallelism: Parallelism::Concurrent, .. });
+    });
+    found
 }
 
 fn edges(dtype: Dtype) -> Vec<Literal> {

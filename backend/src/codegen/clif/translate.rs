@@ -6,13 +6,15 @@
 
 use super::loops::{Exchanged, Rest};
 use super::partition::Parts;
+use super::pieces::PieceFunction;
 use super::scalar;
 use super::spill::STATEMENTS_IN_REGISTER;
 use super::symbols::Functions;
 use super::variables::Binding;
 use super::vector_value::{self, LaneBuilder, Lanes};
 use crate::loop_ir::{
-    Arg, BufferId, CursorId, Expr, IndexId, Kernel, KernelId, Program, ScalarId, Stmt, VarId,
+    Arg, BufferId, CursorId, Expr, IndexId, Kernel, KernelId, Parallelism, Program, ScalarId, Stmt,
+    VarId,
 };
 use crate::machine::MachineModel;
 use crate::runtime::abi::{self, Layout};
@@ -31,6 +33,8 @@ pub(super) struct State {
     pub(super) made: SecondaryMap<ScalarId, usize>,
     pub(super) clock: usize,
     pub(super) vars: SecondaryMap<VarId, Option<Binding>>,
+    /// The functions of concurrent loops that are called, and still to be emitted.
+    pub(super) pieces: Vec<PieceFunction>,
 }
 
 /// A loop whose body is being translated: its index, and counters derived from the index.
@@ -82,6 +86,8 @@ pub(super) struct Translator<'a, 'f, 'm> {
     pub(super) record: Value,
     pub(super) context: Value,
     pub(super) frame: Value,
+    /// The private memory of the piece, in the function of a concurrent loop.
+    pub(super) private: Option<Value>,
     /// The loops around the statement being translated, outermost first.
     pub(super) loops: Vec<Counter>,
     /// The number of branches and `while` loops around the statement being translated.
@@ -136,6 +142,7 @@ impl<'a, 'f, 'm> Translator<'a, 'f, 'm> {
             record,
             context,
             frame,
+            private: None,
             loops: Vec::new(),
             inside: 0,
             hoisted: Vec::new(),
@@ -187,6 +194,7 @@ impl<'a, 'f, 'm> Translator<'a, 'f, 'm> {
         match stmt {
             Stmt::Nest { body, .. } => self.block(body),
             Stmt::Contract(c) => self.contract(c),
+            Stmt::For { parallelism: Parallelism::Concurrent, .. } => self.concurrent(stmt),
             Stmt::For { body, .. } => match self.simd_call(stmt)? {
                 true => Ok(()),
                 false => self.with_hoisted_values(&[body], |n| n.for_(stmt)),
@@ -347,9 +355,12 @@ impl<'a, 'f, 'm> Translator<'a, 'f, 'm> {
     }
 
     /// Returns the address (pointer and immediate offset) of a spilled value at `offset` bytes of the whole program's
-    /// workspace.
+    /// workspace, or in a piece of its private memory.
     pub(super) fn spill_address(&mut self, offset: usize) -> (Value, i32) {
-        let workspace = self.of_context(abi::WORKSPACE);
+        let workspace = match self.private {
+            Some(private) => private,
+            None => self.of_context(abi::WORKSPACE),
+        };
         self.place(workspace, offset as i64)
     }
 

@@ -16,10 +16,11 @@
 
 use crate::loop_ir::visit;
 use crate::loop_ir::{
-    Access, Arg, Assign, BufferId, Effect, Extent, Flow, IndexId, Kernel, Parallelism, Place,
-    ScalarId, Stmt, VarId,
+    Access, Arg, Assign, BufferId, Carry, Effect, Extent, Flow, IndexId, Kernel, Parallelism,
+    Place, ScalarId, Stmt, VarId,
 };
 use cranelift_entity::EntitySet;
+use std::collections::BTreeMap;
 use tapeloom_ir::{Code, OrderedMap, OrderedSet};
 
 /// The maximal number of pairs of accesses that are compared for one loop. `MOST` is for claims of parallelism, which
@@ -60,7 +61,7 @@ fn claim_block(kernel: &Kernel, body: &mut [Stmt]) {
 fn claimed(kernel: &Kernel, stmt: &Stmt) -> Parallelism {
     let Stmt::For { parallelism, body, .. } = stmt else { return Parallelism::Serial };
     match variables(body).0.max(*parallelism) {
-        Parallelism::Parallel => Parallelism::Parallel,
+        Parallelism::Concurrent | Parallelism::Parallel => Parallelism::Parallel,
         own @ (Parallelism::Fold | Parallelism::Serial) => strongest(kernel, stmt).min(own),
     }
 }
@@ -69,12 +70,15 @@ fn claimed(kernel: &Kernel, stmt: &Stmt) -> Parallelism {
 pub(crate) fn strongest(kernel: &Kernel, stmt: &Stmt) -> Parallelism {
     let Stmt::For { index, extent, carries, body, .. } = stmt else { return Parallelism::Serial };
     match variables(body).0 {
-        weak @ (Parallelism::Parallel | Parallelism::Fold)
+        weak @ (Parallelism::Concurrent | Parallelism::Parallel | Parallelism::Fold)
             if carries.is_empty() && memory(kernel, *index, *extent, body) == Dependence::Never =>
         {
             weak
         }
-        Parallelism::Parallel | Parallelism::Fold | Parallelism::Serial => Parallelism::Serial,
+        Parallelism::Concurrent
+        | Parallelism::Parallel
+        | Parallelism::Fold
+        | Parallelism::Serial => Parallelism::Serial,
     }
 }
 
@@ -160,7 +164,30 @@ impl Variables {
 
 /// Returns whether one iteration of a loop accesses elements that another iteration writes.
 pub(crate) fn memory(kernel: &Kernel, index: IndexId, extent: Extent, body: &[Stmt]) -> Dependence {
-    collide(kernel, index, extent, body, false)
+    collide(kernel, index, extent, body, Order::Any)
+}
+
+/// Returns whether different iterations of a loop certainly access no common memory, apart from private memory
+/// ([`Place::Private`]), of which each iteration has its own.
+pub(crate) fn may_run_concurrently(
+    kernel: &Kernel,
+    index: IndexId,
+    iterations: usize,
+    body: &[Stmt],
+) -> bool {
+    let extent = Extent::Constant(iterations);
+    collide(kernel, index, extent, body, Order::Concurrent) == Dependence::Never
+}
+
+/// The order in which the statements of different iterations may run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Order {
+    /// Any order, one iteration after the other.
+    Any,
+    /// Each statement for all iterations, before the next statement.
+    Lanes,
+    /// Any order, several iterations at the same time, each with private memory of its own.
+    Concurrent,
 }
 
 /// Returns whether this number of consecutive iterations may run in vector lanes, where each statement is executed for
@@ -173,7 +200,7 @@ pub(crate) fn may_run_in_lanes(
     iterations: usize,
     body: &[Stmt],
 ) -> bool {
-    collide(kernel, index, Extent::Constant(iterations), body, true) == Dependence::Never
+    collide(kernel, index, Extent::Constant(iterations), body, Order::Lanes) == Dependence::Never
 }
 
 fn collide(
@@ -181,12 +208,16 @@ fn collide(
     index: IndexId,
     extent: Extent,
     body: &[Stmt],
-    in_lanes: bool,
+    order: Order,
 ) -> Dependence {
     if let Extent::Constant(0 | 1) = extent {
         return Dependence::Never;
     }
-    let mut survey = Survey { index, inside: Vec::new(), accesses: Vec::new(), known: true };
+    let in_lanes = order == Order::Lanes;
+    let private = |b: BufferId| matches!(kernel.buffers[b].place, Place::Private(_));
+    let ignored = |b: BufferId| order == Order::Concurrent && private(b);
+    let (inside, accesses) = (Vec::new(), Vec::new());
+    let mut survey = Survey { index, order, inside, accesses, known: true, ignored: &ignored };
     survey.block(body, true);
     let defined = survey.defined(body);
     let stores = survey.accesses.iter().filter(|(a, _)| a.write).count();
@@ -228,8 +259,11 @@ fn collide(
     meet
 }
 
-struct Survey<'a> {
+struct Survey<'a, 's> {
     index: IndexId,
+    order: Order,
+    /// Whether accesses of a buffer do not matter.
+    ignored: &'s dyn Fn(BufferId) -> bool,
     /// The loops of static trip count inside the body, with their trip counts.
     inside: Vec<(IndexId, usize)>,
     /// The accesses in the body, each with whether it happens in every iteration (no branch, guard or empty loop).
@@ -238,12 +272,14 @@ struct Survey<'a> {
     known: bool,
 }
 
-impl<'a> Survey<'a> {
+impl<'a> Survey<'a, '_> {
     fn block(&mut self, body: &'a [Stmt], always: bool) {
         for stmt in body {
             stmt.accesses(&mut |a| {
                 let plain = always && a.guard.is_none();
-                self.accesses.push((a, plain));
+                if !(self.ignored)(a.held.buffer) {
+                    self.accesses.push((a, plain));
+                }
             });
             let (shape, mut inner) = (stmt.shape(), always);
             match shape.flow {
@@ -258,7 +294,9 @@ impl<'a> Survey<'a> {
             }
             // The contents of exchanged buffers (carries with two buffers) and of the frames of calls are not
             // tracked.
-            self.known &= shape.carries.iter().all(|c| c.input.buffer == c.output.buffer);
+            let both = |c: &Carry| [c.input.buffer, c.output.buffer];
+            let known = |[a, b]: [BufferId; 2]| a == b || (self.ignored)(a) && (self.ignored)(b);
+            self.known &= shape.carries.iter().map(both).all(known);
             self.known &= !matches!(shape.effect, Effect::Call(_));
             shape.blocks.into_iter().for_each(|b| self.block(b, inner));
         }
@@ -295,6 +333,9 @@ impl<'a> Survey<'a> {
         if store.address.dynamic != other.address.dynamic || !fixed(store.address.dynamic) {
             return Dependence::Maybe;
         }
+        if self.order == Order::Concurrent && self.apart(store, other, extent) {
+            return Dependence::Never;
+        }
         let Some((step, between, reach)) = self.distance(store, other) else {
             return Dependence::Maybe;
         };
@@ -328,6 +369,58 @@ impl<'a> Survey<'a> {
                 })
             }
         }
+    }
+
+    /// Returns whether two accesses of one array never reach the same element in different iterations, because the
+    /// addresses are numbers with digits: the stride of the loop's index is larger than all that smaller strides reach,
+    /// and each larger stride is larger than all that smaller strides reach. Then equal addresses have equal digits.
+    ///
+    /// ```text
+    /// for i0 in 8 { for i1 in 10 { for i2 in 4 { store b1[i1*32 + i0*4 + i2], .. } } }     3 < 4 and 4*7 + 3 < 32
+    /// ```
+    fn apart(&self, store: &Access<'_>, other: &Access<'_>, extent: Extent) -> bool {
+        let Extent::Constant(n) = extent else { return false };
+        let inside = |i: IndexId| self.inside.iter().find(|(of, _)| *of == i).map(|(_, n)| *n);
+        let step = store.address.stride(self.index);
+        let terms = || store.address.terms.iter().chain(&other.address.terms);
+        let outer = |i: &IndexId| *i != self.index && inside(*i).is_none();
+        let same = |i: &IndexId| store.address.stride(*i) == other.address.stride(*i);
+        if step == 0 || !terms().map(|(i, _)| i).filter(|i| outer(i) || **i == self.index).all(same)
+        {
+            return false;
+        }
+        // Per stride: the largest digit of each access. Digits of opposite signs count twice.
+        let mut digits: BTreeMap<u64, [i128; 2]> = BTreeMap::new();
+        for (at, access) in [store, other].into_iter().enumerate() {
+            let loops = access.address.terms.iter().filter_map(|(i, s)| Some((inside(*i)?, *s)));
+            for (extent, stride) in loops.chain(access.reach.iter().copied()) {
+                let most = (extent as i128 - 1).max(0);
+                let of = digits.entry(stride.unsigned_abs()).or_default();
+                match stride.signum() {
+                    1 => of[at] += most,
+                    -1 => of.iter_mut().for_each(|of| *of += most),
+                    _ => {}
+                }
+            }
+        }
+        let between = i128::from(other.address.offset) - i128::from(store.address.offset);
+        let step = step.unsigned_abs();
+        let reached = |stride: u64, [a, b]: [i128; 2]| i128::from(stride).saturating_mul(a.max(b));
+        let mut reach = between.abs();
+        for (stride, digits) in digits.range(..=step) {
+            reach = reach.saturating_add(reached(*stride, *digits));
+        }
+        if i128::from(step) <= reach {
+            return false;
+        }
+        reach = reach.saturating_add(i128::from(step).saturating_mul(n as i128 - 1));
+        for (stride, digits) in digits.range(step + 1..) {
+            if i128::from(*stride) <= reach {
+                return false;
+            }
+            reach = reach.saturating_add(reached(*stride, *digits));
+        }
+        true
     }
 
     /// Returns three distances in elements: the step of the addresses from one iteration to the next, the distance

@@ -84,12 +84,15 @@ pub(crate) fn observed<'a, O: Observer<'a>>(
     crate::loop_ir::check(program)?;
     let entry = &program.entry;
     let mut memory = Memory::new(filled(0xa5, entry.workspace)?);
-    let address = observer.workspace(entry.workspace);
+    let address = observer.workspace(entry.workspace + entry.private);
     let workspace = Pointer { address, ..Pointer::default() };
+    let private = memory.add(filled(0xa5, entry.private)?);
+    let private = Pointer { address: workspace.at(entry.workspace).address, ..private };
     let mut places = SecondaryMap::new();
     for (id, b) in &entry.buffers {
         places[id] = match b.place {
             Place::Workspace(offset) => workspace.at(offset),
+            Place::Private(offset) => private.at(offset),
             Place::Output(_) | Place::Donated { .. } => memory.add(filled(0, b.ty.bytes())?),
             // The move of the cursor sets the address of a buffer in a record. No statement accesses an unplaced buffer.
             Place::Record { .. } | Place::Unplaced => Pointer::default(),
@@ -114,7 +117,7 @@ pub(crate) fn observed<'a, O: Observer<'a>>(
     let loop_limits = LoopLimits::of(&program.limited, limits);
     let shadow = if shadow { Some(Shadow::of(&memory)?) } else { None };
     let mut interpreter =
-        Interpreter { program, memory, shadow, tapes, loop_limits, workspace, observer };
+        Interpreter { program, memory, shadow, tapes, loop_limits, workspace, private, observer };
     interpreter.run(entry, places.clone(), 0)?;
     let result = |(id, ty)| {
         let mut result = Tensor::zeros_of(ty)?;
@@ -135,6 +138,8 @@ struct Interpreter<'a, 'o, O> {
     loop_limits: LoopLimits,
     /// The address of the first byte of the workspace.
     workspace: Pointer,
+    /// The address of the first byte of the private memory of an iteration.
+    private: Pointer,
     observer: &'o mut O,
 }
 
@@ -221,6 +226,9 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
                 let (site, mut count) = (Site::Index(index.as_u32()), O::Mark::default());
                 self.observer.begin();
                 for i in 0..extent {
+                    if *parallelism == Parallelism::Concurrent {
+                        self.clear_private(f.k)?;
+                    }
                     f.indices[*index] = (i, count);
                     accumulators.swap(i, &mut f.vars);
                     self.iteration(f, carries, body)?;
@@ -399,6 +407,14 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
         }
     }
 
+    /// Forgets the values in private memory, when an iteration of a concurrent loop begins.
+    fn clear_private(&mut self, k: &Kernel) -> Result<(), Problem> {
+        match &mut self.shadow {
+            Some(shadow) => shadow.clear(self.private, k.private),
+            None => Ok(()),
+        }
+    }
+
     fn iteration(
         &mut self,
         f: &mut Frame<'a, O::Mark>,
@@ -543,7 +559,7 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
                 Place::Input(n) => operands[n].1,
                 Place::Output(n) | Place::Donated { output: n, .. } => outputs[n].1,
                 Place::Workspace(offset) => self.workspace.at(workspace + offset),
-                Place::Record { .. } | Place::Unplaced => Pointer::default(),
+                Place::Private(_) | Place::Record { .. } | Place::Unplaced => Pointer::default(),
             };
         }
         let began = self.shadow.as_ref().map_or(0, Shadow::now);

@@ -155,7 +155,9 @@ impl<'a> Shadow<'a> {
             // A record of a dynamic tape may have been written in any run of any kernel, so the versions in its tags
             // are not compared.
             Place::Record { cursor, .. } => (false, k.cursors[cursor] == Cursor::Reads),
-            Place::Output(_) | Place::Workspace(_) | Place::Unplaced => (false, false),
+            Place::Output(_) | Place::Workspace(_) | Place::Private(_) | Place::Unplaced => {
+                (false, false)
+            }
         };
         let record = operand && !donated;
         let Some(cells) = self.cells[at.region].get_mut(at.byte + i * size..) else {

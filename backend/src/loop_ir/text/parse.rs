@@ -118,6 +118,9 @@ impl<'a> Parser<'a> {
         if self.take("workspace") {
             self.program.workspace = self.number()?;
         }
+        if self.take("private") {
+            self.program.private = self.number()?;
+        }
         while self.take("buffer") {
             self.buffer()?;
         }
@@ -141,13 +144,18 @@ impl<'a> Parser<'a> {
             }
             "output" => Place::Output(self.number()?),
             "workspace" => Place::Workspace(self.number()?),
+            "private" => Place::Private(self.number()?),
             "unplaced" => Place::Unplaced,
             "record" => {
                 let cursor = self.id()?;
                 declare(&mut self.program.cursors, cursor, Cursor::Reads);
                 Place::Record { cursor, offset: self.number()? }
             }
-            other => return Err(self.wanted("input, output, workspace, unplaced or record", other)),
+            other => {
+                return Err(
+                    self.wanted("input, output, workspace, private, unplaced or record", other)
+                );
+            }
         };
         let zeroed = self.take("zeroed");
         self.program.buffers.push(Buffer { ty, place, zeroed });
@@ -272,7 +280,7 @@ impl<'a> Parser<'a> {
             let (body, origins) = (self.block()?, NOT_PRINTED);
             return Ok(Stmt::While { head, condition, carries, body, origins });
         }
-        for parallelism in [Parallelism::Parallel, Parallelism::Fold, Parallelism::Serial] {
+        for parallelism in Parallelism::ALL {
             if self.take(&parallelism.to_string()) {
                 return self.loop_(parallelism);
             }

@@ -45,6 +45,9 @@ impl Display for Kernel {
         if self.workspace > 0 {
             writeln!(f, "  workspace {}", self.workspace)?;
         }
+        if self.private > 0 {
+            writeln!(f, "  private {}", self.private)?;
+        }
         for (id, b) in &self.buffers {
             let zeroed = if b.zeroed { " zeroed" } else { "" };
             write!(f, "  buffer {id}: {} {}{zeroed}", b.ty, b.place)?;
@@ -84,6 +87,7 @@ impl Display for BufferVersion {
 impl Display for Parallelism {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Parallelism::Concurrent => "concurrent",
             Parallelism::Parallel => "for",
             Parallelism::Fold => "fold",
             Parallelism::Serial => "serial",
@@ -113,6 +117,7 @@ impl Display for Place {
             Place::Output(n) => write!(f, "output {n}"),
             Place::Donated { input, output } => write!(f, "input {input} output {output}"),
             Place::Workspace(offset) => write!(f, "workspace {offset}"),
+            Place::Private(offset) => write!(f, "private {offset}"),
             Place::Unplaced => write!(f, "unplaced"),
             Place::Record { cursor, offset } => write!(f, "record {cursor} {offset}"),
         }

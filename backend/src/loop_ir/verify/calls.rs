@@ -183,6 +183,7 @@ pub(super) fn memory(place: Place) -> (Place, i128) {
     match place {
         Place::Input(_) | Place::Output(_) | Place::Donated { .. } | Place::Unplaced => (place, 0),
         Place::Workspace(offset) => (Place::Workspace(0), offset as i128),
+        Place::Private(offset) => (Place::Private(0), offset as i128),
         Place::Record { cursor, offset } => (Place::Record { cursor, offset: 0 }, offset as i128),
     }
 }

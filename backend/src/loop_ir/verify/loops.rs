@@ -3,7 +3,9 @@
 use super::Verifier;
 use super::calls::{Span, memory, overlapping};
 use crate::loop_ir::analysis::dependence::{self, Dependence};
-use crate::loop_ir::{BufferId, Carry, Parallelism, Place, Stmt, Version, legal_lanes, visit};
+use crate::loop_ir::{
+    BufferId, Carry, Parallelism, Place, Stmt, Version, concurrency, legal_lanes, visit,
+};
 use tapeloom_ir::OrderedSet;
 
 impl Verifier<'_> {
@@ -32,6 +34,20 @@ impl Verifier<'_> {
             self.error(format!("{index} cannot run in {lanes} lanes: {why}"));
         }
         if claimed == Parallelism::Serial {
+            return;
+        }
+        if claimed == Parallelism::Concurrent {
+            let around = match (self.kernel, self.concurrent) {
+                (Some(_), _) => Some("the kernel is not the entry".to_owned()),
+                (None, Some(around)) => {
+                    Some(format!("it is inside of {around}, which is concurrent"))
+                }
+                (None, None) => None,
+            };
+            let refused = || valid.then(|| concurrency::refused(self.p, stmt)).flatten();
+            if let Some(why) = around.or_else(refused) {
+                self.error(format!("{index} cannot be `concurrent`: {why}"));
+            }
             return;
         }
         let (weakest, why) = dependence::variables(body);

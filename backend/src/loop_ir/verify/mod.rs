@@ -16,8 +16,9 @@ mod tapes;
 
 use super::analysis::value_range::ValueRanges;
 use super::{
-    Access, Arg, Buffer, BufferId, BufferVersion, CursorId, Expr, Extent, IndexId, Kernel,
-    KernelId, MOST_INPUTS, Place, Program, ScalarId, Stmt, VarId, visit,
+    Access, Arg, BUFFER_ALIGNMENT_BYTES, Buffer, BufferId, BufferVersion, CursorId, Expr, Extent,
+    IndexId, Kernel, KernelId, MOST_INPUTS, Parallelism, Place, Program, ScalarId, Stmt, VarId,
+    visit,
 };
 use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap};
 use std::fmt;
@@ -74,6 +75,8 @@ pub fn verify(program: &Program) -> Vec<VerifyError> {
             carried: Vec::new(),
             cursors: SecondaryMap::with_default(State::Undefined),
             loops: 0,
+            concurrent: None,
+            homes: SecondaryMap::new(),
             ranges: ValueRanges::of(p),
         };
         v.run();
@@ -190,6 +193,10 @@ struct Verifier<'a> {
     /// statement (`loops`).
     cursors: SecondaryMap<CursorId, State>,
     loops: usize,
+    /// The concurrent loop around the current statement, and for each buffer in private memory the concurrent loop
+    /// that names it.
+    concurrent: Option<IndexId>,
+    homes: SecondaryMap<BufferId, Option<IndexId>>,
     /// The definitions and conditions from which ranges of integer scalars and indices are proved.
     ranges: ValueRanges<'a>,
 }
@@ -274,7 +281,7 @@ impl<'a> Verifier<'a> {
                 }
                 Place::Output(n) => outputs.push(n),
                 Place::Workspace(offset) => {
-                    if offset % 64 != 0 {
+                    if offset % BUFFER_ALIGNMENT_BYTES != 0 {
                         self.error(format!("{id} at workspace offset {offset} is not aligned"));
                     }
                     if offset.checked_add(bytes).is_none_or(|end| end > self.p.workspace) {
@@ -282,6 +289,21 @@ impl<'a> Verifier<'a> {
                             "{id} at workspace offset {offset} with {bytes} bytes ends beyond the \
                              workspace of {} bytes",
                             self.p.workspace
+                        ));
+                    }
+                }
+                Place::Private(_) if self.kernel.is_some() => {
+                    self.error(format!("{id} is private, but the kernel is not the entry"));
+                }
+                Place::Private(offset) => {
+                    if offset % BUFFER_ALIGNMENT_BYTES != 0 {
+                        self.error(format!("{id} at private offset {offset} is not aligned"));
+                    }
+                    if offset.checked_add(bytes).is_none_or(|end| end > self.p.private) {
+                        self.error(format!(
+                            "{id} at private offset {offset} with {bytes} bytes ends beyond the private memory of {} \
+                             bytes",
+                            self.p.private
                         ));
                     }
                 }
@@ -372,7 +394,7 @@ impl<'a> Verifier<'a> {
                     self.ranges.invalidate_all(head);
                     self.ranges.invalidate_all(inside);
                 }
-                Stmt::For { index, extent, carries, body, .. } => {
+                Stmt::For { index, extent, parallelism, carries, body, .. } => {
                     if let Extent::Scalar(a) = extent {
                         self.operand("an extent", Dtype::I64, *a);
                     }
@@ -383,6 +405,10 @@ impl<'a> Verifier<'a> {
                         self.error(format!("{index} is used by two loops"));
                     }
                     self.claim(stmt);
+                    let around = self.concurrent;
+                    if *parallelism == Parallelism::Concurrent {
+                        self.concurrent = Some(*index);
+                    }
                     let open = self.carries(carries, body);
                     self.ranges.count(*index, *extent);
                     let never = self.ranges.iterations(*extent).most == 0;
@@ -390,6 +416,7 @@ impl<'a> Verifier<'a> {
                     self.loops += 1;
                     self.block(body, dead || never);
                     self.loops -= 1;
+                    self.concurrent = around;
                     self.ranges.invalidate_all(body);
                     self.carried.truncate(open);
                     self.indices[*index] = Some(None);
@@ -598,6 +625,17 @@ impl<'a> Verifier<'a> {
         self.version(held);
         if self.p.buffers.get(held.buffer).is_some_and(|b| b.place == Place::Unplaced) {
             self.error(format!("{} has no memory", held.buffer));
+        }
+        if let Some(Place::Private(_)) = self.p.buffers.get(held.buffer).map(|b| b.place) {
+            let here = self.concurrent;
+            let home = self.homes[held.buffer].or(here);
+            self.homes[held.buffer] = home;
+            if here.is_none() || here != home {
+                self.error(format!(
+                    "{} is private, but is not named in one concurrent loop",
+                    held.buffer
+                ));
+            }
         }
     }
 }

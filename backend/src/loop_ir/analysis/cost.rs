@@ -1,4 +1,4 @@
-//! Estimates the time of statements, to decide which statements get a timer.
+//! Estimates the time of statements.
 
 use crate::loop_ir::{Extent, Flow, KernelId, Program, Stmt, work};
 use cranelift_entity::PrimaryMap;
@@ -9,7 +9,7 @@ const SCALAR: u64 = 4;
 
 /// The cost of each kernel of a program, in operations of a vector lane.
 #[derive(Debug)]
-pub(super) struct Costs {
+pub(crate) struct Costs {
     callees: PrimaryMap<KernelId, u64>,
     /// The assumed trip count of loops whose trip count is known only at run time.
     trips: u64,
@@ -17,7 +17,7 @@ pub(super) struct Costs {
 
 impl Costs {
     /// Returns the costs of the program's callees.
-    pub(super) fn of(program: &Program, trips: u64) -> Costs {
+    pub(crate) fn of(program: &Program, trips: u64) -> Costs {
         let mut costs = Costs { callees: PrimaryMap::new(), trips };
         for kernel in program.callees.values() {
             let cost = costs.block(&kernel.body);
@@ -27,18 +27,18 @@ impl Costs {
     }
 
     /// Returns the cost of a kernel.
-    pub(super) fn kernel(&self, kernel: KernelId) -> u64 {
+    pub(crate) fn kernel(&self, kernel: KernelId) -> u64 {
         self.callees[kernel]
     }
 
     /// Returns the cost of a block; `u64::MAX` if it calls a Rust function.
-    pub(super) fn block(&self, body: &[Stmt]) -> u64 {
+    pub(crate) fn block(&self, body: &[Stmt]) -> u64 {
         self.within(body, self.trips, 1)
     }
 
     /// Returns the cost of a statement that runs once in a call of the program. The cost is `u64::MAX` for a loop whose
     /// trip count is known only at run time.
-    pub(super) fn once(&self, stmt: &Stmt) -> u64 {
+    pub(crate) fn once(&self, stmt: &Stmt) -> u64 {
         self.within(from_ref(stmt), u64::MAX, 1)
     }
 

@@ -6,7 +6,7 @@ use tapeloom_ir::{OrderedMap, OrderedSet};
 /// Returns the estimated bytes of memory that one run of these statements reads and writes. An element counts once
 /// for reading and once for writing, however often it is accessed. Accesses with an index that is known only at run
 /// time are assumed to hit different elements. The memory inside called kernels does not count.
-pub(super) fn bytes(kernel: &Kernel, stmts: &[&Stmt]) -> u64 {
+pub(crate) fn bytes(kernel: &Kernel, stmts: &[&Stmt]) -> u64 {
     let mut traffic =
         Traffic { loops: Vec::new(), elements: OrderedMap::default(), seen: OrderedSet::default() };
     stmts.iter().for_each(|s| traffic.stmt(kernel, s));
