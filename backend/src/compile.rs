@@ -22,7 +22,7 @@ use crate::layout::{Pipeline, ScratchpadModel};
 use crate::loop_ir::{self, External, ExternalSignature, Program};
 use crate::lower::plan_on;
 use crate::machine::MachineModel;
-use crate::passes::{AS_WRITTEN, Context, NATIVE, Step};
+use crate::passes::{AS_WRITTEN, Context, NATIVE, Step, WorkDivision};
 use crate::profile::{self, Instrumented, Profile, session};
 use crate::report::memory_plan::Plan;
 use crate::report::tape_table::TapePlan;
@@ -83,6 +83,8 @@ pub struct Report {
     pub clamped: usize,
     /// The passes that changed the program, in the order in which they ran.
     pub passes: Vec<&'static Step>,
+    /// The loops and contractions with enough work for several threads: their pieces, or the reasons why they run on one.
+    pub divisions: Vec<WorkDivision>,
     /// The vector width of each vectorized loop in machine code.
     pub vectors: Vectors,
     /// The time of lowering and passes: from the IR function to the loop program.
@@ -112,7 +114,7 @@ pub fn compile(module: &Module, func: FuncId, options: &Options) -> Result<Runna
     let mut context = Context { machine: options.machine, ..Context::default() };
     list.run(&mut program, &mut context)?;
     plan.complete(&program, &context.hoisted);
-    let (clamped, passes) = (context.clamped, context.changed);
+    let (clamped, passes, divisions) = (context.clamped, context.changed, context.divisions);
     let lower = start.elapsed();
     let start = Instant::now();
     let program = Arc::new(program);
@@ -149,6 +151,7 @@ pub fn compile(module: &Module, func: FuncId, options: &Options) -> Result<Runna
         peak,
         clamped,
         passes,
+        divisions,
         vectors,
         lower,
         code,
@@ -392,6 +395,21 @@ impl Report {
         profile::steps::Steps(&self.program).to_string()
     }
 
+    /// Returns a line of text for each loop and contraction with enough work for several threads: the number of pieces, or
+    /// the reason why it runs on one thread, and the user's lines.
+    pub fn divisions(&self) -> String {
+        let mut text = String::new();
+        for WorkDivision { header, origins, pieces } in &self.divisions {
+            let lines = profile::lines_of(origins);
+            let lines = if lines.is_empty() { lines } else { format!(" ({lines})") };
+            text += &match pieces {
+                Ok(pieces) => format!("{header}: {pieces} pieces{lines}\n"),
+                Err(why) => format!("{header}: one thread, since {why}{lines}\n"),
+            };
+        }
+        if text.is_empty() { "no loop has enough work for two threads\n".to_owned() } else { text }
+    }
+
     /// Returns the names of the passes that changed the program, in one line: `inline_bodies, vectorize`.
     pub fn passes(&self) -> String {
         let names: Vec<String> = self.passes.iter().map(|step| step.to_string()).collect();
@@ -450,6 +468,7 @@ mod tests {
             peak: 16,
             clamped: 0,
             passes: Vec::new(),
+            divisions: Vec::new(),
             vectors: Vectors::default(),
             lower: Duration::ZERO,
             code: Duration::ZERO,

@@ -72,20 +72,26 @@ ROWS = [
     ("transformer_two_blocks_ms", (8, 32, 64, 2), 4, np.float64),
 ]
 
-for name, (batch, tokens, width, blocks), heads, dtype in ROWS:
-    step = jax.jit(jax.value_and_grad(lambda blocks, x: loss(heads, blocks, x)))
-    args = data(batch, tokens, width, blocks, dtype)
-    value, gradient = step(*args)
-    slope = float(sum((g**2).sum() for g in jax.tree.leaves(gradient)))
-    ms = 1e3 * median(step, args, 31)
-    print(json.dumps({"name": name, "value": ms, "unit": "ms", "loss": float(value), "slope": slope}))
 
-# Eight blocks without checkpoints, and with a checkpoint around each.
-args = data(4, 128, 256, 8, np.float64)
-for name, one in [("all", block), ("little", jax.checkpoint(block, static_argnums=0))]:
-    step = jax.jit(jax.value_and_grad(lambda blocks, x: loss(8, blocks, x, one)))
-    step = step.lower(*args).compile()
-    ms = 1e3 * median(step, args, 11)
-    megabytes = step.memory_analysis().temp_size_in_bytes / 1e6
-    print(json.dumps({"name": f"transformer_eight_{name}_ms", "value": ms, "unit": "ms"}))
-    print(json.dumps({"name": f"transformer_eight_{name}_mb", "value": megabytes, "unit": "MB"}))
+def main():
+    for name, (batch, tokens, width, blocks), heads, dtype in ROWS:
+        step = jax.jit(jax.value_and_grad(lambda blocks, x: loss(heads, blocks, x)))
+        args = data(batch, tokens, width, blocks, dtype)
+        value, gradient = step(*args)
+        slope = float(sum((g**2).sum() for g in jax.tree.leaves(gradient)))
+        ms = 1e3 * median(step, args, 31)
+        print(json.dumps({"name": name, "value": ms, "unit": "ms", "loss": float(value), "slope": slope}))
+
+    # Eight blocks without checkpoints, and with a checkpoint around each.
+    args = data(4, 128, 256, 8, np.float64)
+    for name, one in [("all", block), ("little", jax.checkpoint(block, static_argnums=0))]:
+        step = jax.jit(jax.value_and_grad(lambda blocks, x: loss(8, blocks, x, one)))
+        step = step.lower(*args).compile()
+        ms = 1e3 * median(step, args, 11)
+        megabytes = step.memory_analysis().temp_size_in_bytes / 1e6
+        print(json.dumps({"name": f"transformer_eight_{name}_ms", "value": ms, "unit": "ms"}))
+        print(json.dumps({"name": f"transformer_eight_{name}_mb", "value": megabytes, "unit": "MB"}))
+
+
+if __name__ == "__main__":
+    main()

@@ -67,6 +67,7 @@ mod sweeps;
 pub mod tapeflow;
 mod tensor_text;
 mod text_test;
+pub mod threaded;
 pub mod transform_words;
 pub mod transformer;
 pub mod vectors;

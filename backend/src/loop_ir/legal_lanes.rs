@@ -47,6 +47,9 @@ pub(crate) fn refused(k: &Kernel, stmt: &Stmt, lanes: usize) -> Option<String> {
     let Stmt::For { index, extent, parallelism, carries, body, .. } = stmt else {
         return Some("it is no loop".to_owned());
     };
+    if *parallelism == Parallelism::Concurrent {
+        return Some("it is concurrent".to_owned());
+    }
     let Extent::Constant(extent) = *extent else {
         return Some("its extent is known at run time only".to_owned());
     };

@@ -19,7 +19,7 @@
 //! The number of pieces follows from trip counts and the estimated work alone, never from the number of threads. So the
 //! bits of a result do not depend on the number of threads. Iterations that are left over run behind the pieces.
 
-use super::pass::{Invariant, Pass, Run};
+use super::pass::{Invariant, Pass, Run, WorkDivision};
 use crate::loop_ir::analysis::block_local::block_local;
 use crate::loop_ir::analysis::cost::Costs;
 use crate::loop_ir::analysis::dependence::{folds, variables};
@@ -43,7 +43,11 @@ pub(super) const PASS: Pass = Pass {
     requires: Invariant::Form,
     ensures: None,
     exactness: Exactness::Reassociates,
-    run: Run::Program(|program, context| Ok(cut_pieces(program, &context.machine))),
+    run: Run::Program(|program, context| {
+        let (cut, divisions) = cut_pieces(program, &context.machine);
+        context.divisions = divisions;
+        Ok(cut)
+    }),
 };
 
 /// The assumed trip count of loops whose trip count is known only at run time.
@@ -58,13 +62,15 @@ const LEAST_TERMS: usize = 256;
 /// Numbers of threads for which pieces are distributed evenly.
 const THREADS: [usize; 5] = [2, 4, 8, 16, 32];
 
-/// Cuts the loops and contractions of the entry. Returns whether any was cut.
-fn cut_pieces(program: &mut Program, machine: &MachineModel) -> bool {
+/// Cuts the loops and contractions of the entry. Returns whether any was cut, and the report on them.
+fn cut_pieces(program: &mut Program, machine: &MachineModel) -> (bool, Vec<WorkDivision>) {
     let costs = Costs::of(program, ASSUMED_TRIPS);
     let mut named: SecondaryMap<BufferId, usize> = SecondaryMap::new();
     let body = &program.entry.body;
     visit(body, &mut |stmt| stmt.buffers(&mut |buffer| named[buffer] += 1));
-    let mut cutter = Cutter { kernel: &mut program.entry, costs, machine, named, cut: false };
+    let divisions = Vec::new();
+    let mut cutter =
+        Cutter { kernel: &mut program.entry, costs, machine, named, cut: false, divisions };
     for step in std::mem::take(&mut cutter.kernel.body) {
         // A step must remain one statement, because reports refer to steps by position.
         let origins = step.own_origins();
@@ -74,7 +80,7 @@ fn cut_pieces(program: &mut Program, machine: &MachineModel) -> bool {
         };
         cutter.kernel.body.push(step);
     }
-    cutter.cut
+    (cutter.cut, cutter.divisions)
 }
 
 struct Cutter<'a> {
@@ -85,7 +91,11 @@ struct Cutter<'a> {
     named: SecondaryMap<BufferId, usize>,
     /// Whether a loop or contraction was cut.
     cut: bool,
+    divisions: Vec<WorkDivision>,
 }
+
+/// The reason why a statement is not cut.
+type Refused = String;
 
 /// The division of a number of iterations.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -114,22 +124,51 @@ impl Cutter<'_> {
                 out.push(stmt);
                 continue;
             }
+            if let Stmt::Nest { .. } | Stmt::If { .. } = stmt {
+                for inside in stmt.blocks_mut() {
+                    *inside = self.block(std::mem::take(inside));
+                }
+                out.push(stmt);
+                continue;
+            }
             let declared = Declared::of(self.kernel);
             let parts = match &stmt {
                 Stmt::Contract(c) => self.contract(c, most),
-                stmt => self.cut_loop(stmt, most).or_else(|| self.cut_around(stmt, most)),
+                Stmt::For { .. } => {
+                    let own = self.cut_loop(&stmt, most);
+                    own.or_else(|why| self.cut_around(&stmt, most).ok_or(why))
+                }
+                Stmt::While { .. } => Err("its trip count is known at run time only".to_owned()),
+                Stmt::Call(_) => Err("it is a call of a kernel".to_owned()),
+                Stmt::CallExternal(_) => {
+                    Err("it is a call of a library or Rust function".to_owned())
+                }
+                _ => Err("it has an order".to_owned()),
             };
+            let (header, origins) = (header(&stmt), stmt.own_origins());
+            let report = self.divisions.len();
+            self.divisions.push(WorkDivision { header, origins, pieces: Ok(0) });
             match parts {
-                Some(parts) => {
+                Ok(parts) => {
                     self.cut = true;
+                    self.divisions[report].pieces = Ok(pieces_of(&parts));
                     out.extend(parts);
                 }
-                None => {
+                Err(why) => {
                     declared.restore(self.kernel);
+                    self.divisions[report].pieces = Err(why);
+                    let cut = std::mem::take(&mut self.cut);
                     let in_lanes = matches!(stmt, Stmt::For { lanes: 2.., .. });
                     for inside in stmt.blocks_mut().into_iter().filter(|_| !in_lanes) {
                         *inside = self.block(std::mem::take(inside));
                     }
+                    if self.cut {
+                        // The report names the loops inside.
+                        self.divisions.remove(report);
+                    } else {
+                        self.divisions.truncate(report + 1);
+                    }
+                    self.cut |= cut;
                     out.push(stmt);
                 }
             }
@@ -147,17 +186,25 @@ impl Cutter<'_> {
         pieces.checked_ilog2().map_or(0, |log| 1 << log)
     }
 
-    /// Returns the statements that replace a loop whose iterations are independent; `None` if it cannot be cut.
-    fn cut_loop(&mut self, stmt: &Stmt, most: usize) -> Option<Vec<Stmt>> {
-        let Loop { index, extent, lanes, carries, body, .. } = stmt.counted()?;
-        if variables(body).0 == Parallelism::Serial || !carries.is_empty() {
-            return None;
+    /// Returns the statements that replace a loop whose iterations are independent; an error if it cannot be cut.
+    fn cut_loop(&mut self, stmt: &Stmt, most: usize) -> Result<Vec<Stmt>, Refused> {
+        let Some(Loop { index, extent, lanes, carries, body, .. }) = stmt.counted() else {
+            return Err("its trip count is known at run time only".to_owned());
+        };
+        if let Some(c) = carries.first() {
+            return Err(format!("{c} is carried"));
+        }
+        if let (Parallelism::Serial, why) = variables(body) {
+            return Err(why);
         }
         let mut partials = Vec::new();
         for (var, code) in folds(body) {
-            partials.push((var, code, code.neutral(self.kernel.vars[var])?));
+            let neutral = code.neutral(self.kernel.vars[var]);
+            let neutral = neutral.ok_or_else(|| format!("{code} has no neutral element"))?;
+            partials.push((var, code, neutral));
         }
-        let division = divide(extent / lanes, most)?.times(lanes, extent);
+        let division = divide(extent / lanes, most).ok_or("it has too few iterations")?;
+        let division = division.times(lanes, extent);
         self.cut(stmt, &[index].into_iter().collect(), division, &partials)
     }
 
@@ -186,25 +233,25 @@ impl Cutter<'_> {
         let lanes = batch.clone().map(|l| l.lanes).max()?;
         let indices = batch.map(|l| l.index).collect();
         let division = divide(members / lanes, most)?.times(lanes, members);
-        self.cut(stmt, &indices, division, &[])
+        self.cut(stmt, &indices, division, &[]).ok()
     }
 
-    /// Cuts the loops of these indices, in the statement or the statement itself, and makes pieces of the statement;
-    /// `None` if it is not proved that pieces access different memory.
+    /// Cuts the loops of these indices, in the statement or the statement itself, and makes pieces of the statement; an
+    /// error if it is not proved that pieces access different memory.
     fn cut(
         &mut self,
         stmt: &Stmt,
         indices: &OrderedSet<IndexId>,
         division: Division,
         partials: &[(VarId, Code, Literal)],
-    ) -> Option<Vec<Stmt>> {
-        let private = self.private(stmt, indices)?;
+    ) -> Result<Vec<Stmt>, Refused> {
+        let private = self.private(stmt, indices).ok_or("private memory is not addressable")?;
         let mut out = self.pieces(stmt, indices, division, partials);
-        if concurrency::refused(self.kernel, out.first()?).is_some() {
+        if let Some(why) = out.first().and_then(|all| concurrency::refused(self.kernel, all)) {
             for (buffer, place) in private {
                 self.kernel.buffers[buffer].place = place;
             }
-            return None;
+            return Err(why);
         }
         let Division { pieces, each, rest } = division;
         if rest > 0 && !planted(Fault::LeftOver) {
@@ -219,7 +266,7 @@ impl Cutter<'_> {
             }
             out.extend(copy.block(from_ref(stmt)));
         }
-        Some(out)
+        Ok(out)
     }
 
     /// Moves the buffers that iterations of a loop fill before they read them to private memory, if no other statement
@@ -311,8 +358,8 @@ impl Cutter<'_> {
         out
     }
 
-    /// Returns the statements that replace a contraction; `None` if it cannot be cut.
-    fn contract(&mut self, c: &Contract, most: usize) -> Option<Vec<Stmt>> {
+    /// Returns the statements that replace a contraction; an error if it cannot be cut.
+    fn contract(&mut self, c: &Contract, most: usize) -> Result<Vec<Stmt>, Refused> {
         let batches = c.batch.iter().enumerate().filter(|(_, (n, .., out))| *n > 1 && *out != 0);
         let axes = batches.map(|(at, (n, ..))| (Axis::Batch(at), *n, 1));
         let sides = [(Axis::Rows, c.m, LEAST_ROWS), (Axis::Columns, c.n, LEAST_ROWS)];
@@ -327,19 +374,21 @@ impl Cutter<'_> {
                 best = Some((axis, division));
             }
         }
-        let (axis, Division { pieces, each, rest }) = best?;
+        let (axis, Division { pieces, each, rest }) =
+            best.ok_or("it has too few rows, columns and terms")?;
         if axis == Axis::Terms {
-            return self.terms(c, pieces, each, rest);
+            let parts = self.terms(c, pieces, each, rest);
+            return parts.ok_or_else(|| "its partial results would be too large".to_owned());
         }
         let piece = self.kernel.fresh_index();
         let part = Stmt::Contract(axis.range(c, At::Piece { piece, each: each as i64 }, each));
         let all = concurrent_loop(piece, pieces, vec![part], &c.origins);
-        if concurrency::refused(self.kernel, &all).is_some() {
-            return None;
+        if let Some(why) = concurrency::refused(self.kernel, &all) {
+            return Err(why);
         }
         let start = At::Constant((pieces * each) as i64);
         let left = (rest > 0).then(|| Stmt::Contract(axis.range(c, start, rest)));
-        Some([all].into_iter().chain(left).collect())
+        Ok([all].into_iter().chain(left).collect())
     }
 
     /// Cuts a contraction along its terms: the pieces' results are added in order.
@@ -413,6 +462,28 @@ impl Cutter<'_> {
         });
         Some([all, add].into_iter().chain(left).collect())
     }
+}
+
+/// Returns the first line of a statement with enough work, as its text has it.
+fn header(stmt: &Stmt) -> String {
+    match stmt {
+        Stmt::For { index, extent, parallelism, lanes: 1, .. } => {
+            format!("{parallelism} {index} in {extent}")
+        }
+        Stmt::For { index, extent, parallelism, lanes, .. } => {
+            format!("{parallelism} {index} in {extent} lanes {lanes}")
+        }
+        Stmt::Contract(c) => format!("contract {} {} x {} x {}", c.dtype, c.m, c.n, c.k),
+        Stmt::While { .. } => "while".to_owned(),
+        Stmt::Call(c) => format!("call {}", c.callee),
+        Stmt::CallExternal(c) => c.signature.name().to_owned(),
+        _ => "statements".to_owned(),
+    }
+}
+
+/// Returns the number of pieces of the concurrent loop with which statements begin.
+fn pieces_of(parts: &[Stmt]) -> usize {
+    parts.first().and_then(Stmt::counted).map_or(1, |l| l.extent)
 }
 
 fn concurrent_loop(index: IndexId, pieces: usize, body: Vec<Stmt>, origins: &Origins) -> Stmt {

@@ -26,7 +26,7 @@ pub mod unroll_and_jam;
 pub mod vectorize;
 
 pub(crate) use pass::Hoisted;
-pub use pass::{Choice, Context, Invariant, Pass, Step};
+pub use pass::{Choice, Context, Invariant, Pass, Step, WorkDivision};
 pub use pipeline::{AS_WRITTEN, List, NATIVE, STUDY};
 
 #[cfg(test)]

@@ -23,7 +23,7 @@
 //! ```
 
 use crate::loop_ir::fingerprint::printed;
-use crate::loop_ir::{BufferId, Kernel, Program, check, check_form};
+use crate::loop_ir::{BufferId, Kernel, Origins, Program, check, check_form};
 use crate::machine::MachineModel;
 use std::fmt;
 use tapeloom_ir::Problem;
@@ -195,6 +195,17 @@ pub(crate) struct Hoisted {
     pub(crate) operation: &'static str,
 }
 
+/// The report on a loop or contraction with enough work for several threads.
+#[derive(Clone, Debug)]
+pub struct WorkDivision {
+    /// The first line of its text, such as `for i0 in 100000 lanes 8`.
+    pub header: String,
+    /// The equations that it computes, with the user's lines.
+    pub origins: Origins,
+    /// The number of pieces into which it is cut, or the reason why it runs on one thread.
+    pub pieces: Result<usize, String>,
+}
+
 /// The options that passes read besides the program, and the results that they report.
 #[derive(Default)]
 pub struct Context {
@@ -208,6 +219,8 @@ pub struct Context {
     pub overlap: bool,
     /// Output of `hoist_invariant`: the arrays that steps fill ahead of their loops.
     pub(crate) hoisted: Vec<Hoisted>,
+    /// Output of `cut_pieces`: the report on the loops with enough work for several threads.
+    pub(crate) divisions: Vec<WorkDivision>,
     /// Output of `clamp_bounds`: the number of loads and stores whose index was clamped.
     pub clamped: usize,
     /// Output of [`List::run`](super::List::run): the steps that changed the program.

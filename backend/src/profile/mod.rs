@@ -197,6 +197,11 @@ fn lines(origins: &Origins) -> Vec<ProfileLine> {
     all.into_iter().collect()
 }
 
+/// Returns the user's lines of equations as text, at most the first few.
+pub(crate) fn lines_of(origins: &Origins) -> String {
+    first_words(lines(origins).iter().map(ToString::to_string))
+}
+
 fn is_reverse(origins: &Origins) -> bool {
     origins.iter().any(|computed| computed.origin.phase.order > 0)
 }

@@ -120,6 +120,19 @@ impl Explanation {
         &self.report.vectors
     }
 
+    /// Returns a line of text for each loop and product with enough work for several [threads](crate::Jit::threads): the
+    /// number of pieces into which it is cut, or the reason why it runs on one thread.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let e = jit(|x: Var| (x.exp().sum(), x.cumsum(0))).explain(Tensor::full(&[1_000_000], 0.5)?)?;
+    /// assert!(e.threads().contains("fold i0 in 1000000 lanes 16: 32 pieces"), "{}", e.threads());
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    pub fn threads(&self) -> String {
+        self.report.divisions()
+    }
+
     /// Returns the table of the steps of the program as text: the loop nests, products and calls with their primitives
     /// and your lines. The memory plan states lifetimes by the numbers of these steps.
     ///
@@ -233,6 +246,9 @@ impl fmt::Display for Explanation {
         writeln!(f, "== passes on kernels\n{}", self.kernel_passes())?;
         if let Target::Native(_) = self.report.target {
             writeln!(f, "== vectors\n{}", self.vectors().to_string().trim_end())?;
+        }
+        if let Target::Native(_) = self.report.target {
+            writeln!(f, "== threads\n{}", self.threads().trim_end())?;
         }
         writeln!(f, "== steps\n{}", self.steps().trim_end())?;
         writeln!(f, "== memory\n{}", self.memory_plan().trim_end())?;

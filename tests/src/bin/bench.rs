@@ -56,7 +56,10 @@
 //!   under every checkpoint policy: milliseconds, MB at the peak, MB of residuals, and
 //!   `native_KERNEL_FORM_by_hand_ms`.
 //!
-//! `bench transformer fit` measures only the named groups: scalar, unrolled, gradbench, fit, transformer, iterations,
+//! - `threads_NAME_N_ms`: calls of programs on N threads, and `threads_NAME_ratio`, the time on one thread over that on
+//!   two; `tests/peers/threads.py` prints the same rows for JAX. More words choose programs by their names;
+//!
+//! `bench transformer fit` measures only the named groups: scalar, unrolled, gradbench, fit, transformer, threads, iterations,
 //! ode, while, rnn, pages, layouts, refs, record, linalg, equations, networks, vectors, wide, suite; and native, which
 //! is measured only if it is named, since it takes minutes and gigabytes. A further word restricts the groups suite and
 //! native to the kernels with that word in their names: `bench suite lenet`.
@@ -72,6 +75,7 @@
 //! minute.
 
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::error::Error;
 use std::hint::black_box;
 use std::time::Instant;
@@ -86,6 +90,7 @@ use tapeloom_tests::networks::NETWORKS;
 use tapeloom_tests::repeated::{prefix_sums, rnn, rnn_arguments, rnn_written_out, sieve};
 use tapeloom_tests::size_counters::{Tally, derivatives};
 use tapeloom_tests::suite::{Form, Given, Inputs, KERNELS, Kept, Kernel, READINGS, WAYS};
+use tapeloom_tests::threaded::{THREADED, Threaded};
 use tapeloom_tests::transformer::{self, Extents};
 use tapeloom_tests::vectors::{PROGRAMS, Program};
 use tapeloom_tests::wide;
@@ -150,7 +155,7 @@ type Group = (&'static str, fn(Print<'_>) -> Outcome<()>);
 /// Groups that are measured only if the command line names them, because they take minutes.
 const LONG: [&str; 1] = ["native"];
 
-const GROUPS: [Group; 21] = [
+const GROUPS: [Group; 22] = [
     ("scalar", |print| {
         print("scalar_grad_call_ns", scalar_call()?, "ns");
         Ok(())
@@ -189,6 +194,7 @@ const GROUPS: [Group; 21] = [
         }
         Ok(())
     }),
+    ("threads", threads),
     ("iterations", |print| {
         for (batch, width) in [(1, 16), (8, 32), (32, 64)] {
             let arguments = rnn_arguments(batch, width)?;
@@ -771,6 +777,45 @@ fn median(samples: usize, batch: usize, mut run: impl FnMut() -> Outcome<()>) ->
         times.push(start.elapsed().as_secs_f64() / batch as f64);
     }
     Ok(middle(times))
+}
+
+/// Measures programs on one thread, on two, and on as many as there are.
+fn threads(print: Print<'_>) -> Outcome<()> {
+    let all = tapeloom_backend::threads(0).get();
+    let words: Vec<String> = words().collect();
+    let chosen =
+        |of: &&Threaded| words.is_empty() || words.iter().any(|w| of.name.contains(w.as_str()));
+    for of in THREADED.iter().filter(chosen) {
+        let args = (of.arguments)()?;
+        let counts: BTreeSet<usize> =
+            [1, 2, all].into_iter().filter(|n| *n <= all.max(2)).collect();
+        let programs: Vec<_> =
+            counts.iter().map(|n| (*n, jit(|v: Vec<Var>| (of.program)(&v)).threads(*n))).collect();
+        // Runs take turns, so that a change of the machine's speed affects all of them.
+        let mut times = vec![Vec::new(); programs.len()];
+        let mut results = Vec::new();
+        for round in 0..12 {
+            for ((_, program), times) in programs.iter().zip(&mut times) {
+                let start = Instant::now();
+                let result = program.call(&args)?;
+                let time = start.elapsed().as_secs_f64();
+                if round == 0 {
+                    results.push(result);
+                } else {
+                    times.push(time);
+                }
+            }
+        }
+        if results.iter().any(|result| result != &results[0]) {
+            return Err(format!("{} has other results on other threads", of.name).into());
+        }
+        let times: Vec<f64> = times.into_iter().map(middle).collect();
+        for ((n, _), time) in programs.iter().zip(&times) {
+            print(&format!("threads_{}_{n}_ms", of.name), 1e3 * time, "ms");
+        }
+        print(&format!("threads_{}_ratio", of.name), times[0] / times[1], "1");
+    }
+    Ok(())
 }
 
 /// Measures convolutional networks: the loss, and the loss with its gradient.

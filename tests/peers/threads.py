@@ -1,0 +1,138 @@
+"""The rows `threads_*` of the command `bench`, in JAX: pip install jax, then run this file.
+
+Prints one object {"name", "value", "unit"} per line, as `bench --json` does; `value` is a median. JAX uses all cores that
+it may use: run this file with `taskset -c 0` for rows of one thread, and with `taskset -c 0,1` for two.
+"""
+
+import json
+import os
+import sys
+import time
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import transformer
+
+jax.config.update("jax_enable_x64", True)
+
+
+def waves(*shapes):
+    def array(shape):
+        k = np.arange(np.prod(shape), dtype=np.int64)
+        return jnp.asarray((((k * 7919) % 10007) / 10007.0 - 0.5).reshape(shape))
+
+    return [array(shape) for shape in shapes]
+
+
+def likelihood(alpha, mu, q, l, x):
+    k, d = mu.shape
+    rows, columns = np.tril_indices(d, -1)
+    order = np.lexsort((rows, columns))
+    lower = jnp.zeros((k, d, d)).at[:, rows[order], columns[order]].set(l)
+    matrices = lower + jnp.exp(q)[:, :, None] * jnp.eye(d)
+    scaled = jnp.einsum("kij,nkj->nki", matrices, x[:, None, :] - mu)
+    beta = alpha + q.sum(1) - 0.5 * (scaled * scaled).sum(2)
+    n = x.shape[0]
+    value = jax.nn.logsumexp(beta, axis=1).sum() - n * jax.nn.logsumexp(alpha)
+    return value - 0.5 * (jnp.exp(2 * q).sum() + (l * l).sum())
+
+
+def stencil(u):
+    def step(_, u):
+        centre = u[1:-1, 1:-1]
+        around = u[:-2, 1:-1] + u[2:, 1:-1] + (u[1:-1, :-2] + u[1:-1, 2:])
+        return jnp.pad(centre + 0.2 * (around - 4 * centre), 1)
+
+    return jax.lax.fori_loop(0, 50, step, u)
+
+
+def oscillators(y):
+    def slope(y):
+        return jnp.stack([y[1], -9.81 * jnp.sin(y[0]) - 0.1 * y[1]])
+
+    def step(_, y, h=0.01):
+        k1 = slope(y)
+        k2 = slope(y + 0.5 * h * k1)
+        k3 = slope(y + 0.5 * h * k2)
+        k4 = slope(y + h * k3)
+        return y + h * (k1 + 2 * k2 + 2 * k3 + k4) / 6
+
+    return jax.vmap(lambda y: jax.lax.fori_loop(0, 200, step, y))(y)
+
+
+def chains(start, data):
+    def energy(q):
+        return jax.nn.softplus(data @ q).sum() + 0.5 * (q * q).sum()
+
+    def chain(seed, q):
+        def propose(i, q):
+            momentum, accept = jax.random.split(jax.random.fold_in(jax.random.key(seed), i))
+            p = jax.random.normal(momentum, (50,))
+
+            def leap(_, qp):
+                q, p = qp
+                p = p - 0.01 * jax.grad(energy)(q)
+                q = q + 0.02 * p
+                return q, p - 0.01 * jax.grad(energy)(q)
+
+            new, end = jax.lax.fori_loop(0, 10, leap, (q, p))
+            rise = energy(new) + 0.5 * (end * end).sum() - energy(q) - 0.5 * (p * p).sum()
+            return jnp.where(jnp.log(jax.random.uniform(accept)) < -rise, new, q)
+
+        return jax.lax.fori_loop(0, 20, propose, q)
+
+    return jax.vmap(chain)(jnp.arange(64), start)
+
+
+def heston(parameters):
+    paths, dt = 20000, 0.01
+    start, rate, level, volatility, correlation = parameters
+
+    def step(i, state):
+        price, variance, alive = state
+        z, other = jax.random.normal(jax.random.fold_in(jax.random.key(7), i), (2, paths))
+        shock = correlation * z + jnp.sqrt(1 - correlation**2) * other
+        positive = jnp.maximum(variance, 1e-8)
+        spread = jnp.sqrt(positive * dt)
+        price = price * jnp.exp((0.02 - 0.5 * positive) * dt + spread * z)
+        variance = variance + rate * (level - positive) * dt + volatility * spread * shock
+        return price, variance, alive & (price > 85.0)
+
+    begin = (jnp.full(paths, 100.0), jnp.full(paths, start), jnp.full(paths, True))
+    price, _, alive = jax.lax.fori_loop(0, 100, step, begin)
+    return jnp.where(alive, jnp.maximum(price - 100.0, 0.0), 0.0).mean() * np.exp(-0.02)
+
+
+def programs():
+    mixture = waves((25,), (25, 10), (25, 10), (25, 45), (10000, 10))
+    yield "gmm_10000", likelihood, mixture
+    yield "gmm_10000_gradient", jax.value_and_grad(likelihood, (0, 1, 2, 3)), mixture
+    yield "stencil_1024", stencil, waves((1024, 1024))
+    model, x = transformer.data(4, 128, 256, 1, np.float64)
+    yield "transformer_block", jax.value_and_grad(lambda m, x: transformer.loss(8, m, x)), (model, x)
+    yield "odes_10000", oscillators, waves((10000, 2))
+    yield "hmc_64", chains, waves((64, 50), (500, 50))
+    yield "heston_20000", heston, [jnp.array([0.04, 1.5, 0.05, 0.5, -0.7])]
+
+
+def main():
+    threads = len(os.sched_getaffinity(0))
+    words = sys.argv[1:]
+    for name, f, args in programs():
+        if words and not any(word in name for word in words):
+            continue
+        f = jax.jit(f)
+        jax.block_until_ready(f(*args))
+        times = []
+        for _ in range(11):
+            start = time.perf_counter()
+            jax.block_until_ready(f(*args))
+            times.append(time.perf_counter() - start)
+        value = 1e3 * sorted(times)[len(times) // 2]
+        print(json.dumps({"name": f"threads_{name}_{threads}_ms", "value": value, "unit": "ms"}), flush=True)
+
+
+if __name__ == "__main__":
+    main()
