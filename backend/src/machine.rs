@@ -156,7 +156,7 @@ model! {
 
     /// The smallest number of operations of a piece of a concurrent loop. The time of so many operations should be ten
     /// times that of waking another thread.
-    Loops piece_operations = 524288 in 1..=1 << 40;
+    Loops piece_operations = 262144 in 1..=1 << 40;
     /// The largest number of pieces of a concurrent loop.
     Loops pieces = 64 in 1..=4096;
 

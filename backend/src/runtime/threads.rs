@@ -1,37 +1,104 @@
-//! Threads: runs the pieces (iterations) of a concurrent loop, on several threads at the same time.
+//! Threads: runs the pieces (iterations) of concurrent loops, on several threads at the same time.
 //!
 //! A piece is a call of generated code. Threads take the numbers of pieces from one counter, so a slow piece does not
 //! delay the others. Which thread runs a piece is left to chance, and no result depends on it: pieces write different
 //! elements, and their number is part of the program.
+//!
+//! The calling thread runs pieces, too, and never waits for a helper to wake up. When a loop begins, it *opens* the loop
+//! for helpers; when no piece is left, it closes the loop, and waits only for helpers that are within a piece. A helper
+//! is a task in a pool of threads ([`spawn`]). Behind a loop it waits for the next loop of the same call, for at most
+//! [`PATIENCE`], and then returns its thread to the pool; the next loop spawns another helper. So short serial parts
+//! between loops cost no wake-ups, which take tens of microseconds each.
+//!
+//! ```text
+//! caller:  job, next = 0 | state = open n | pieces ..               | state = closed | wait until inside = 0
+//! helper:                                   inside += 1, state? pieces ..  inside -= 1
+//! ```
 
 #![expect(unsafe_code, reason = "calls generated code, on several threads")]
 
 use crate::runtime::abi::Context;
 use crate::runtime::gemm::{DONE, PANICKED};
+use std::cell::{OnceCell, UnsafeCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 use tapeloom_ir::fault::{Fault, planted};
 
 /// The machine code of a piece: gets the values that the loop's body reads from outside, the number of the piece, and
 /// the private memory of the piece. Returns a status (0: success).
 type Piece = unsafe extern "C" fn(*const u64, i64, *mut u8) -> i32;
 
+/// The longest time that a helper waits for the next loop of its call: about the time of a piece.
+const PATIENCE: Duration = Duration::from_micros(50);
+
 /// The threads of one call of a program.
 pub(crate) struct Threads {
     /// The largest number of pieces that run at the same time.
     most: usize,
-    /// Points to the private memory of the first thread. That of the next thread is `stride` bytes further.
+    /// Points to the private memory of the calling thread. That of the next thread is `stride` bytes further.
     private: *mut u8,
     stride: usize,
+    /// The helpers' view of the call, which its first concurrent loop makes.
+    team: OnceCell<Arc<Team>>,
 }
 
 impl Threads {
     /// Returns the threads of a call, with `most` times `stride` bytes of private memory at `private`.
     pub(crate) fn new(most: usize, private: *mut u8, stride: usize) -> Threads {
-        Threads { most, private, stride }
+        Threads { most, private, stride, team: OnceCell::new() }
     }
 }
+
+/// Ends the helpers that wait for a next loop.
+impl Drop for Threads {
+    fn drop(&mut self) {
+        if let Some(team) = self.team.get() {
+            team.state.store(ENDED, SeqCst);
+        }
+    }
+}
+
+/// The concurrent loop of a call that helpers may enter.
+struct Team {
+    /// [`CLOSED`], [`ENDED`], or the number of the open loop: 2, 3, ..
+    state: AtomicUsize,
+    /// The number of helpers that read `job`, or are about to look whether they may.
+    inside: AtomicUsize,
+    /// The number of helpers that are spawned and have not ended.
+    helpers: AtomicUsize,
+    /// The number of helpers that have entered the open loop: each gets private memory of its own.
+    entered: AtomicUsize,
+    /// The number of the next piece.
+    next: AtomicUsize,
+    /// The first piece that failed, with its status.
+    failed: Mutex<Option<(usize, i32)>>,
+    /// The open loop. Only the calling thread writes it, while the state is `CLOSED` and no helper is inside.
+    job: UnsafeCell<Job>,
+}
+
+const CLOSED: usize = 0;
+const ENDED: usize = 1;
+
+/// The machine code of a loop's pieces, with its operands.
+#[derive(Clone, Copy)]
+struct Job {
+    piece: Piece,
+    captured: *const u64,
+    pieces: usize,
+    private: *mut u8,
+    stride: usize,
+    /// The number of threads that have private memory.
+    threads: usize,
+}
+
+// SAFETY: `job` is written only by the calling thread, while no helper reads it (see the field). Its pointers are passed
+// to `piece` only. Pieces of a verified concurrent loop access no element that another piece writes, and each thread has
+// private memory of its own.
+unsafe impl Send for Team {}
+// SAFETY: as above.
+unsafe impl Sync for Team {}
 
 /// Runs `pieces` pieces, and returns the status of the first one that failed, or `DONE`. If a piece fails, pieces after
 /// it may not run.
@@ -47,59 +114,31 @@ pub(crate) unsafe extern "C" fn run_pieces(
     pieces: i64,
 ) -> i32 {
     // SAFETY: by the contract of this function.
-    let Threads { most, private, stride } = unsafe { &*(*context).threads };
-    let code = PieceCode { piece, captured, private: *private, stride: *stride };
+    let threads = unsafe { &*(*context).threads };
+    let Threads { most, private, stride, team } = threads;
     let pieces = usize::try_from(pieces).unwrap_or(0);
-    let most = (*most).min(pieces);
-    if most <= 1 {
-        // SAFETY: by the contract of this function, and each piece runs once.
-        let mut statuses = (0..pieces).map(|n| unsafe { code.run(n, 0) });
+    let job = Job { piece, captured, pieces, private: *private, stride: *stride, threads: *most };
+    let helpers = (*most).min(pieces).saturating_sub(1);
+    if helpers == 0 {
+        // SAFETY: by the contract of this function, and each piece runs once, on this thread.
+        let mut statuses = (0..pieces).map(|n| unsafe { job.run(n, 0) });
         return statuses.find(|status| *status != DONE).unwrap_or(DONE);
     }
     let ran = catch_unwind(AssertUnwindSafe(|| {
-        let (next, failed) = (AtomicUsize::new(0), Mutex::new(None::<(usize, i32)>));
-        on_threads(most, &|thread| {
-            loop {
-                let n = next.fetch_add(1, Ordering::Relaxed);
-                if n >= pieces {
-                    return;
-                }
-                // SAFETY: by the contract of `run_pieces`. The counter yields each number once, and `thread` is below
-                // `most` and belongs to this thread alone.
-                let status = unsafe { code.run(n, thread) };
-                if status != DONE {
-                    next.store(pieces, Ordering::Relaxed);
-                    let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
-                    *failed = Some(failed.map_or((n, status), |first| first.min((n, status))));
-                    return;
-                }
-            }
-        });
-        let failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
-        failed.map_or(DONE, |(_, status)| status)
+        let team = team.get_or_init(Team::new);
+        // SAFETY: by the contract of this function.
+        unsafe { team.run(job, helpers) }
     }));
     ran.unwrap_or(PANICKED)
 }
 
-/// The machine code of a loop's pieces, with its operands.
-struct PieceCode {
-    piece: Piece,
-    captured: *const u64,
-    private: *mut u8,
-    stride: usize,
-}
-
-// SAFETY: the pointers are passed to `piece` only. Pieces of a verified concurrent loop access no element that another
-// piece writes, and the private memory of each thread is its own.
-unsafe impl Sync for PieceCode {}
-
-impl PieceCode {
+impl Job {
     /// Runs one piece with the private memory of a thread.
     ///
     /// # Safety
-    /// As for [`run_pieces`]; no other piece uses the private memory of `thread` meanwhile.
+    /// As for [`run_pieces`]; `thread` is below `threads`, and no other piece uses its private memory meanwhile.
     unsafe fn run(&self, piece: usize, thread: usize) -> i32 {
-        // SAFETY: by the contract of this function; `thread` is below the number of threads.
+        // SAFETY: by the contract of this function.
         unsafe {
             let thread = if planted(Fault::SharedScratch) { 0 } else { thread };
             let private = self.private.wrapping_add(thread * self.stride);
@@ -108,14 +147,119 @@ impl PieceCode {
     }
 }
 
-/// Calls `run` with each number below `threads`, once, on threads of the current pool of `rayon`, and returns when all
-/// calls have returned. The number 0 runs on the calling thread. If fewer threads are idle, calls run one after the
-/// other.
-fn on_threads(threads: usize, run: &(dyn Fn(usize) + Sync)) {
-    rayon_core::in_place_scope(|scope| {
-        for thread in 1..threads {
-            scope.spawn(move |_| run(thread));
+impl Team {
+    fn new() -> Arc<Team> {
+        unsafe extern "C" fn nothing(_: *const u64, _: i64, _: *mut u8) -> i32 {
+            DONE
         }
-        run(0);
-    });
+        let job = Job {
+            piece: nothing,
+            captured: std::ptr::null(),
+            pieces: 0,
+            private: std::ptr::null_mut(),
+            stride: 0,
+            threads: 1,
+        };
+        let zero = || AtomicUsize::new(0);
+        Arc::new(Team {
+            state: AtomicUsize::new(CLOSED),
+            inside: zero(),
+            helpers: zero(),
+            entered: zero(),
+            next: AtomicUsize::new(2),
+            failed: Mutex::new(None),
+            job: UnsafeCell::new(job),
+        })
+    }
+
+    /// Runs the pieces of a loop on this thread and on at most `helpers` others.
+    ///
+    /// # Safety
+    /// As for [`run_pieces`]; one thread calls this at a time.
+    unsafe fn run(self: &Arc<Team>, job: Job, helpers: usize) -> i32 {
+        // SAFETY: the state is `CLOSED` here, and no helper is inside: the last loop has waited for this.
+        unsafe { *self.job.get() = job };
+        self.next.store(0, SeqCst);
+        self.entered.store(0, SeqCst);
+        static LOOPS: AtomicUsize = AtomicUsize::new(2);
+        self.state.store(LOOPS.fetch_add(1, SeqCst).max(2), SeqCst);
+        while self.helpers.load(SeqCst) < helpers {
+            self.helpers.fetch_add(1, SeqCst);
+            let team = self.clone();
+            spawn(Box::new(move || team.help()));
+        }
+        // SAFETY: by the contract of this function; thread 0 is this one.
+        unsafe { self.work(&job, 0) };
+        self.state.store(CLOSED, SeqCst);
+        // A helper that comes inside from here on finds the loop closed. The others are within their last piece.
+        let mut spins = 0_u32;
+        while self.inside.load(SeqCst) != 0 {
+            spins += 1;
+            if spins % 1024 == 0 { std::thread::yield_now() } else { std::hint::spin_loop() }
+        }
+        let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner).take();
+        failed.map_or(DONE, |(_, status)| status)
+    }
+
+    /// Runs pieces until none is left.
+    ///
+    /// # Safety
+    /// As for [`run_pieces`], for the open loop; `thread` is a number of this thread alone.
+    unsafe fn work(&self, job: &Job, thread: usize) {
+        loop {
+            let n = self.next.fetch_add(1, SeqCst);
+            if n >= job.pieces {
+                return;
+            }
+            // SAFETY: by the contract of this function. The counter yields each number once.
+            let status = unsafe { job.run(n, thread) };
+            if status != DONE {
+                self.next.store(job.pieces, SeqCst);
+                let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+                *failed = Some(failed.map_or((n, status), |first| first.min((n, status))));
+                return;
+            }
+        }
+    }
+
+    /// Runs pieces of the call's loops, until the call ends or no loop is opened for a while.
+    fn help(&self) {
+        let mut last = CLOSED;
+        let mut since = Instant::now();
+        let mut spins = 0_u32;
+        loop {
+            let state = self.state.load(SeqCst);
+            if state == ENDED {
+                break;
+            }
+            if state == CLOSED || state == last {
+                spins += 1;
+                if spins % 64 == 0 && since.elapsed() > PATIENCE {
+                    break;
+                }
+                std::hint::spin_loop();
+                continue;
+            }
+            self.inside.fetch_add(1, SeqCst);
+            if self.state.load(SeqCst) == state {
+                // SAFETY: the loop is open, and the calling thread does not close it before `inside` is 0 again. So
+                // `job` is not written meanwhile, and its pointers are valid.
+                unsafe {
+                    let job = *self.job.get();
+                    let thread = 1 + self.entered.fetch_add(1, SeqCst);
+                    if thread < job.threads {
+                        self.work(&job, thread);
+                    }
+                }
+            }
+            self.inside.fetch_sub(1, SeqCst);
+            (last, since) = (state, Instant::now());
+        }
+        self.helpers.fetch_sub(1, SeqCst);
+    }
+}
+
+/// Runs a task on a thread of the current pool of `rayon`: that of the calling thread, or the global one.
+fn spawn(task: Box<dyn FnOnce() + Send>) {
+    rayon_core::spawn(task);
 }
