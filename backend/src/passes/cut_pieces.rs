@@ -11,9 +11,9 @@
 //! fold i3 in 50 { %2: f64 = load b3[i3]; v0 = add v0, %2 }
 //! ```
 //!
-//! The iterations must be independent, apart from variables into which they fold and from buffers that each iteration
-//! fills before it reads them. Such a buffer becomes private memory of a piece. Each piece has a partial value of a fold,
-//! and the partial values are combined in the order of the pieces. A contraction is cut along its batches, rows or
+//! The iterations must be independent, with three exceptions. Variables into which they fold have a partial value in each
+//! piece, and so have arrays to whose elements they only add; partial values are combined in the order of the pieces. A
+//! buffer that each iteration fills before it reads it becomes private memory of a piece. A contraction is cut along its batches, rows or
 //! columns, or along its terms if the result is small.
 //!
 //! The number of pieces follows from trip counts and the estimated work alone, never from the number of threads. So the
@@ -22,12 +22,14 @@
 use super::pass::{Invariant, Pass, Run, WorkDivision};
 use crate::loop_ir::analysis::block_local::block_local;
 use crate::loop_ir::analysis::cost::Costs;
+use crate::loop_ir::analysis::definite_write::{Lattice, fills};
 use crate::loop_ir::analysis::dependence::{folds, variables};
 use crate::loop_ir::analysis::traffic::bytes;
 use crate::loop_ir::shape::Loop;
 use crate::loop_ir::{
-    Address, Arg, BufferId, BufferVersion, Carry, Contract, Expr, Extent, IndexId, Kernel, Matrix,
-    Origins, Parallelism, Place, Program, Rewriter, ScalarId, Stmt, VarId, concurrency, visit,
+    Address, Arg, BufferId, BufferVersion, Carry, Contract, Expr, Extent, Flow, IndexId, Kernel,
+    Matrix, Origins, Parallelism, Place, Program, Rewriter, ScalarId, Stmt, VarId, concurrency,
+    visit,
 };
 use crate::machine::MachineModel;
 use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap};
@@ -246,7 +248,10 @@ impl Cutter<'_> {
         partials: &[(VarId, Code, Literal)],
     ) -> Result<Vec<Stmt>, Refused> {
         let private = self.private(stmt, indices).ok_or("private memory is not addressable")?;
-        let mut out = self.pieces(stmt, indices, division, partials);
+        let most = self.costs.block(from_ref(stmt)) / 16 / division.pieces as u64;
+        let mut arrays = accumulated(self.kernel, stmt, indices);
+        arrays.retain(|array| array.elements as u64 <= most);
+        let mut out = self.pieces(stmt, indices, division, partials, &arrays);
         if let Some(why) = out.first().and_then(|all| concurrency::refused(self.kernel, all)) {
             for (buffer, place) in private {
                 self.kernel.buffers[buffer].place = place;
@@ -262,7 +267,7 @@ impl Cutter<'_> {
                 let ty = copy.kernel.buffers[*buffer].ty.clone();
                 let new = copy.kernel.scratch(ty);
                 copy.kernel.versions[new] = copy.kernel.versions[*buffer].clone();
-                copy.buffers[*buffer] = Some(new);
+                copy.buffers[*buffer] = Some(Replaced { buffer: new, row: None });
             }
             out.extend(copy.block(from_ref(stmt)));
         }
@@ -312,6 +317,7 @@ impl Cutter<'_> {
         indices: &OrderedSet<IndexId>,
         Division { pieces, each, rest: _ }: Division,
         partials: &[(VarId, Code, Literal)],
+        arrays: &[Accumulated],
     ) -> Vec<Stmt> {
         let (kernel, origins) = (&mut *self.kernel, stmt.own_origins());
         let piece = kernel.fresh_index();
@@ -344,6 +350,11 @@ impl Cutter<'_> {
                 ],
                 origins: origins.clone(),
             });
+        }
+        for array in arrays {
+            let [ahead, after] = array.partial(&mut copy, piece, pieces, &origins);
+            concurrent.push(ahead);
+            behind.push(after);
         }
         let body = copy.block(from_ref(stmt));
         if copy.counted {
@@ -653,6 +664,161 @@ impl Start {
     }
 }
 
+/// An array to whose elements a statement only adds (or combines by another code with a neutral element).
+struct Accumulated {
+    held: BufferVersion,
+    code: Code,
+    neutral: Literal,
+    elements: usize,
+}
+
+impl Accumulated {
+    /// Gives each piece a row of partial values. Returns the loop that sets a row to the neutral element, and the loop that
+    /// combines the rows.
+    fn partial(
+        &self,
+        copy: &mut Copy<'_>,
+        piece: IndexId,
+        pieces: usize,
+        origins: &Origins,
+    ) -> [Stmt; 2] {
+        let Accumulated { held, code, neutral, elements } = *self;
+        let (kernel, size) = (&mut *copy.kernel, elements as i64);
+        let ty = ArrayType::new(neutral.dtype, Shape::from([pieces, elements]));
+        let rows = kernel.scratch(ty);
+        copy.buffers[held.buffer] = Some(Replaced { buffer: rows, row: Some((piece, size)) });
+        let rows = BufferVersion::first(rows);
+        let [first, element, number] = [(); 3].map(|()| kernel.fresh_index());
+        let [term, old, new] = [(); 3].map(|()| kernel.scalars.push(neutral.dtype));
+        let sum = kernel.vars.push(neutral.dtype);
+        let row = |of, i| Address { terms: vec![(of, size), (i, 1)], ..Address::default() };
+        let at = Address { terms: vec![(element, 1)], ..Address::default() };
+        let looped = |index, extent, parallelism, body| Stmt::For {
+            index,
+            extent: Extent::Constant(extent),
+            parallelism,
+            lanes: 1,
+            carries: Vec::new(),
+            body,
+            origins: origins.clone(),
+        };
+        let neutral = Arg::Literal(neutral);
+        let clear =
+            Stmt::Store { held: rows, address: row(piece, first), value: neutral, guard: None };
+        let load = Expr::Load { held: rows, address: row(number, element), guard: None };
+        let fold = vec![
+            Stmt::Let { value: term, expr: load },
+            Stmt::Fold { var: sum, code, value: Arg::Scalar(term) },
+        ];
+        let combine = vec![
+            Stmt::Var { var: sum, init: neutral },
+            looped(number, pieces, Parallelism::Fold, fold),
+            Stmt::Let { value: old, expr: Expr::Load { held, address: at.clone(), guard: None } },
+            Stmt::Let { value: new, expr: Expr::Code(code, vec![Arg::Scalar(old), Arg::Var(sum)]) },
+            Stmt::Store { held, address: at, value: Arg::Scalar(new), guard: None },
+        ];
+        [
+            looped(first, elements, Parallelism::Parallel, vec![clear]),
+            looped(element, elements, Parallelism::Parallel, combine),
+        ]
+    }
+}
+
+/// Returns the arrays to whose elements a statement only adds: all accesses are pairs of a load and a store of one element,
+/// and the stored value is the loaded one, combined with another value. No address has one of the `indices`, and the
+/// statement certainly accesses all elements.
+fn accumulated(kernel: &Kernel, stmt: &Stmt, indices: &OrderedSet<IndexId>) -> Vec<Accumulated> {
+    let mut uses: OrderedMap<ScalarId, usize> = OrderedMap::default();
+    let mut accesses: OrderedMap<BufferId, usize> = OrderedMap::default();
+    visit(from_ref(stmt), &mut |stmt| {
+        stmt.args(&mut |arg| {
+            if let Arg::Scalar(s) = arg {
+                *uses.entry(s).or_default() += 1;
+            }
+        });
+        stmt.buffers(&mut |buffer| *accesses.entry(buffer).or_default() += 1);
+    });
+    let once = |s: ScalarId| uses.get(&s) == Some(&1);
+    let mut search =
+        Pairs { once: &once, indices, loops: Vec::new(), found: OrderedMap::default() };
+    search.block(from_ref(stmt));
+    let mut arrays = Vec::new();
+    for (buffer, pairs) in search.found {
+        let Some(first) = pairs.first() else { continue };
+        let ty = &kernel.buffers[buffer].ty;
+        let name = first.code.row().name;
+        let same = pairs.iter().all(|p| p.held == first.held && p.code.row().name == name);
+        let all = accesses.get(&buffer) == Some(&(2 * pairs.len()));
+        let lattices: Vec<Lattice> = pairs.iter().filter_map(|p| p.lattice.clone()).collect();
+        let elements = ty.shape.elements();
+        let Some(neutral) = first.code.neutral(ty.dtype) else { continue };
+        if same && all && fills(lattices.iter(), elements as u64) {
+            arrays.push(Accumulated { held: first.held, code: first.code, neutral, elements });
+        }
+    }
+    arrays
+}
+
+/// A load and a store of one element, between which a value is combined with it.
+struct Pair {
+    held: BufferVersion,
+    code: Code,
+    /// The elements that all iterations access.
+    lattice: Option<Lattice>,
+}
+
+/// The search for pairs of loads and stores.
+struct Pairs<'a> {
+    /// Whether a scalar has one use.
+    once: &'a dyn Fn(ScalarId) -> bool,
+    indices: &'a OrderedSet<IndexId>,
+    /// The loops around, with their trip counts.
+    loops: Vec<(IndexId, usize)>,
+    found: OrderedMap<BufferId, Vec<Pair>>,
+}
+
+impl Pairs<'_> {
+    fn block(&mut self, body: &[Stmt]) {
+        let mut defined: OrderedMap<ScalarId, &Expr> = OrderedMap::default();
+        for stmt in body {
+            if let Stmt::Let { value, expr } = stmt {
+                defined.insert(*value, expr);
+            }
+            if let Stmt::Store { held, address, value: Arg::Scalar(sum), guard: None } = stmt
+                && (self.once)(*sum)
+                && let Some(Expr::Code(code, args)) = defined.get(sum)
+                && address.dynamic.is_none()
+                && !address.terms.iter().any(|(i, s)| *s != 0 && self.indices.contains(i))
+            {
+                let loads = |arg: &Arg| match arg {
+                    Arg::Scalar(x) if (self.once)(*x) => matches!(
+                        defined.get(x),
+                        Some(Expr::Load { held: h, address: a, guard: None }) if h == held && a == address
+                    ),
+                    _ => false,
+                };
+                if args.len() == 2 && args.iter().any(loads) {
+                    let reach = self.loops.iter().map(|(i, n)| (*n as u64, address.stride(*i)));
+                    let lattice = Lattice::new(0, address.offset, reach.collect());
+                    let pair = Pair { held: *held, code: *code, lattice };
+                    self.found.entry(held.buffer).or_default().push(pair);
+                }
+            }
+            // A store in a branch may not happen, and a loop of unknown trip count may have no iterations.
+            let shape = stmt.shape();
+            match shape.flow {
+                Flow::Nest => shape.blocks.iter().for_each(|block| self.block(block)),
+                Flow::For { index, extent: Extent::Constant(n), .. } if n > 0 => {
+                    self.loops.push((index, n));
+                    shape.blocks.iter().for_each(|block| self.block(block));
+                    self.loops.pop();
+                }
+                Flow::For { .. } | Flow::While | Flow::If | Flow::Straight => {}
+            }
+        }
+    }
+}
+
 /// Collects the loops of a block that are in no other loop with independent iterations.
 fn outermost_loops<'a>(body: &'a [Stmt], found: &mut Vec<&'a Stmt>) {
     for stmt in body {
@@ -683,7 +849,15 @@ struct Copy<'a> {
     scalars: SecondaryMap<ScalarId, Option<ScalarId>>,
     vars: SecondaryMap<VarId, Option<VarId>>,
     indices: SecondaryMap<IndexId, Option<IndexId>>,
-    buffers: SecondaryMap<BufferId, Option<BufferId>>,
+    buffers: SecondaryMap<BufferId, Option<Replaced>>,
+}
+
+/// The buffer that a copy accesses instead of another buffer.
+#[derive(Clone, Copy)]
+struct Replaced {
+    buffer: BufferId,
+    /// If the buffer has a row of partial values for each piece: the piece, and the elements of a row.
+    row: Option<(IndexId, i64)>,
 }
 
 impl<'a> Copy<'a> {
@@ -733,7 +907,11 @@ impl<'a> Copy<'a> {
     }
 
     fn held(&self, held: BufferVersion) -> BufferVersion {
-        BufferVersion { buffer: self.buffers[held.buffer].unwrap_or(held.buffer), ..held }
+        match self.buffers[held.buffer] {
+            Some(Replaced { buffer, row: None }) => BufferVersion { buffer, ..held },
+            Some(Replaced { buffer, row: Some(_) }) => BufferVersion::first(buffer),
+            None => held,
+        }
     }
 }
 
@@ -775,6 +953,9 @@ impl Rewriter for Copy<'_> {
             if self.cut.contains(index) {
                 self.start.at().shift(&mut at, *stride);
             }
+        }
+        if let Some(Replaced { row: Some(row), .. }) = self.buffers[held.buffer] {
+            at.terms.push(row);
         }
         (self.held(held), at)
     }

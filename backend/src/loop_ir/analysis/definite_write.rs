@@ -67,7 +67,7 @@ fn kernel_filled(kernel: &Kernel, callees: &PrimaryMap<KernelId, Vec<bool>>) -> 
 /// A lattice: the elements `offset + Σ i * stride` that a store in loops reaches. The sum is over `terms`, and each
 /// `i` counts from 0 to below its extent; strides are positive and ascending.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) struct Lattice {
+pub(crate) struct Lattice {
     /// The index of the kernel's step that contains the store.
     step: usize,
     offset: i64,
@@ -78,7 +78,7 @@ pub(super) struct Lattice {
 impl Lattice {
     /// Returns the lattice of a store in the step with this index, at `offset + Σ i * stride` over the pairs (extent,
     /// stride) of `terms`; `None` if an extent is 0.
-    pub(super) fn new(step: usize, mut offset: i64, terms: Vec<(u64, i64)>) -> Option<Lattice> {
+    pub(crate) fn new(step: usize, mut offset: i64, terms: Vec<(u64, i64)>) -> Option<Lattice> {
         for (extent, stride) in &terms {
             // The least element of a term with a negative stride is at its largest index: move the offset there.
             let last = i64::try_from(extent.checked_sub(1)?).ok()?;
@@ -191,7 +191,7 @@ impl Search<'_> {
 
 /// Returns whether the lattices together contain all `elements` elements of a buffer; `false` if the proof takes too
 /// many marks.
-pub(super) fn fills<'a>(
+pub(crate) fn fills<'a>(
     lattices: impl Iterator<Item = &'a Lattice> + Clone,
     elements: u64,
 ) -> bool {
