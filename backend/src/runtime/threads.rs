@@ -263,3 +263,109 @@ impl Team {
 fn spawn(task: Box<dyn FnOnce() + Send>) {
     rayon_core::spawn(task);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+    use std::sync::atomic::AtomicU64;
+
+    /// A call with `threads` threads, each with 64 bytes of private memory.
+    fn context(threads: &Threads) -> Context {
+        Context {
+            zeros: [0; 2],
+            workspace: std::ptr::null_mut(),
+            external_calls: std::ptr::null(),
+            tapes: std::ptr::null_mut(),
+            records: std::ptr::null_mut(),
+            rows: std::ptr::null_mut(),
+            flag: std::ptr::null(),
+            loop_limits: std::ptr::null_mut(),
+            timers: std::ptr::null_mut(),
+            threads,
+        }
+    }
+
+    /// Counts the piece in its element of the captured array. If two pieces used one private memory at the same time, the
+    /// private word would not stay.
+    unsafe extern "C" fn counts(captured: *const u64, piece: i64, private: *mut u8) -> i32 {
+        // SAFETY: the tests below capture an array with an element for each piece, and private memory has 64 bytes for
+        // each thread.
+        unsafe {
+            let own = private.cast::<u64>();
+            own.write_volatile(piece as u64);
+            (*captured.cast::<AtomicU64>().add(piece as usize)).fetch_add(1, SeqCst);
+            for _ in 0..50 {
+                std::hint::spin_loop();
+            }
+            if own.read_volatile() == piece as u64 { DONE } else { 17 }
+        }
+    }
+
+    /// Fails in the pieces 5, 6, 7, .., with the number of the piece as status.
+    unsafe extern "C" fn fails(_: *const u64, piece: i64, _: *mut u8) -> i32 {
+        if piece < 5 { DONE } else { piece as i32 }
+    }
+
+    fn private(threads: usize) -> Vec<[u64; 8]> {
+        vec![[0; 8]; threads]
+    }
+
+    #[test]
+    fn each_piece_runs_once_in_memory_of_its_own() {
+        for most in [1, 2, 3, 7] {
+            let mut memory = private(most);
+            let threads = Threads::new(most, memory.as_mut_ptr().cast(), 64);
+            let context = context(&threads);
+            for loops in 1..=300_u64 {
+                let pieces = 1 + (loops * 7 % 20) as usize;
+                let counted: Vec<AtomicU64> = (0..pieces).map(|_| AtomicU64::new(0)).collect();
+                // SAFETY: `counted` has an element for each piece, and `memory` has 64 bytes for each thread.
+                let status = unsafe {
+                    run_pieces(&raw const context, counts, counted.as_ptr().cast(), pieces as i64)
+                };
+                assert_eq!(status, DONE);
+                assert!(counted.iter().all(|n| n.load(SeqCst) == 1), "{most} {loops} {counted:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_status_is_that_of_the_first_piece_that_failed() {
+        for most in [1, 2, 7] {
+            let mut memory = private(most);
+            let threads = Threads::new(most, memory.as_mut_ptr().cast(), 64);
+            let context = context(&threads);
+            let mut found = BTreeSet::new();
+            for _ in 0..200 {
+                // SAFETY: `fails` reads no captured values and no private memory.
+                let status = unsafe { run_pieces(&raw const context, fails, std::ptr::null(), 40) };
+                found.insert(status);
+            }
+            assert_eq!(found.first(), Some(&5), "{found:?}");
+            assert!(found.iter().all(|n| (5..5 + most as i32).contains(n)), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn calls_from_many_threads_do_not_wait_for_one_another() {
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    let mut memory = private(4);
+                    let threads = Threads::new(4, memory.as_mut_ptr().cast(), 64);
+                    let context = context(&threads);
+                    for _ in 0..100 {
+                        let counted: Vec<AtomicU64> = (0..9).map(|_| AtomicU64::new(0)).collect();
+                        // SAFETY: as in the first test.
+                        let status = unsafe {
+                            run_pieces(&raw const context, counts, counted.as_ptr().cast(), 9)
+                        };
+                        assert_eq!(status, DONE);
+                        assert!(counted.iter().all(|n| n.load(SeqCst) == 1));
+                    }
+                });
+            }
+        });
+    }
+}
