@@ -141,10 +141,8 @@ impl Cutter<'_> {
                     own.or_else(|why| self.cut_around(&stmt, most).ok_or(why))
                 }
                 Stmt::While { .. } => Err("its trip count is known at run time only".to_owned()),
-                Stmt::Call(_) => Err("it is a call of a kernel".to_owned()),
-                Stmt::CallExternal(_) => {
-                    Err("it is a call of a library or Rust function".to_owned())
-                }
+                Stmt::Call(_) => Err("it calls another kernel".to_owned()),
+                Stmt::CallExternal(_) => Err("it calls a library or Rust function".to_owned()),
                 _ => Err("it has an order".to_owned()),
             };
             let (header, origins) = (header(&stmt), stmt.own_origins());

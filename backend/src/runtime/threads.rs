@@ -195,7 +195,11 @@ impl Team {
         let mut spins = 0_u32;
         while self.inside.load(SeqCst) != 0 {
             spins += 1;
-            if spins % 1024 == 0 { std::thread::yield_now() } else { std::hint::spin_loop() }
+            if spins.is_multiple_of(1024) {
+                std::thread::yield_now()
+            } else {
+                std::hint::spin_loop()
+            }
         }
         let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner).take();
         failed.map_or(DONE, |(_, status)| status)
@@ -234,7 +238,7 @@ impl Team {
             }
             if state == CLOSED || state == last {
                 spins += 1;
-                if spins % 64 == 0 && since.elapsed() > PATIENCE {
+                if spins.is_multiple_of(64) && since.elapsed() > PATIENCE {
                     break;
                 }
                 std::hint::spin_loop();

@@ -126,7 +126,7 @@ pub(crate) fn compare(
 ) -> RecordedCalls {
     let code = Executable::new(p).unwrap_or_else(|e| panic!("{what} {e}\n{p}"));
     let refs: Vec<&Tensor> = args.iter().collect();
-    if p.entry.body.iter().any(|stmt| any_concurrent(stmt)) {
+    if p.entry.body.iter().any(any_concurrent) {
         let one = code.call(&refs).unwrap();
         for threads in [2, 3, 7] {
             let many = code.clone().with_threads(threads).call(&refs).unwrap();
