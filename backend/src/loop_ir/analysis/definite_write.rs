@@ -90,6 +90,19 @@ impl Lattice {
         terms.sort_by_key(|t| t.1);
         Some(Lattice { step, offset, terms })
     }
+
+    /// Returns the first element of the lattice and the end behind the last one, if it contains all elements between them.
+    fn range(&self) -> Option<(u64, u64)> {
+        let mut length = 1_u64;
+        for (extent, stride) in &self.terms {
+            if *stride > length {
+                return None;
+            }
+            length = length.checked_add(stride.checked_mul(extent - 1)?)?;
+        }
+        let first = u64::try_from(self.offset).ok()?;
+        Some((first, first.checked_add(length)?))
+    }
 }
 
 struct Search<'a> {
@@ -189,12 +202,24 @@ impl Search<'_> {
     }
 }
 
+/// Returns whether ranges of elements (first, end) together contain all `elements` elements, as those of a loop that is cut
+/// in two do.
+fn ranges_fill(mut ranges: Vec<(u64, u64)>, elements: u64) -> bool {
+    ranges.sort_unstable();
+    let grown =
+        ranges.iter().fold(0, |end, (from, to)| if *from <= end { end.max(*to) } else { end });
+    grown >= elements
+}
+
 /// Returns whether the lattices together contain all `elements` elements of a buffer; `false` if the proof takes too
 /// many marks.
 pub(crate) fn fills<'a>(
     lattices: impl Iterator<Item = &'a Lattice> + Clone,
     elements: u64,
 ) -> bool {
+    if ranges_fill(lattices.clone().filter_map(Lattice::range).collect(), elements) {
+        return true;
+    }
     let outer = |l: &Lattice| l.terms.last().filter(|t| t.0 * t.1 == elements).map(|t| t.1);
     let mut blocks: Vec<u64> = lattices.clone().filter_map(outer).collect();
     blocks.push(elements);
@@ -280,6 +305,12 @@ mod tests {
 
     #[test]
     fn pieces_may_fill_together() {
+        // More elements than the proof may mark.
+        let most = "for i0 in 7 { for i1 in 9000 { store b1[i0*9000 + i1], 1.0 } }";
+        let rest = |from: usize| format!("{most} for i2 in 7000 {{ store b1[i2 + {from}], 1.0 }}");
+        check("f64[70000]", &rest(63_000), true);
+        check("f64[70001]", &rest(63_001), false);
+        check("f64[70000]", &rest(62_999), false);
         check(
             "f64[4]",
             "for i0 in 2 { store b0[i0], 1.0 } for i1 in 2 { store b0[i1 + 2], 1.0 }",
