@@ -207,7 +207,7 @@ impl Cutter<'_> {
             let neutral = neutral.ok_or_else(|| format!("{code} has no neutral element"))?;
             partials.push((var, code, neutral));
         }
-        let group = group(lanes, extent, most);
+        let group = if partials.is_empty() { group(lanes, extent, most) } else { lanes };
         let division = divide(extent / group, most).ok_or("it has too few iterations")?;
         let division = division.times(group, extent);
         self.cut(stmt, &[index].into_iter().collect(), division, &partials)

@@ -46,7 +46,7 @@ fn the_slow_one_of_three_loops_is_found() {
     let (results, profile) = found.unwrap_or_else(|| panic!("{}", measure(0).1));
     let slowest = profile.slowest().unwrap();
     assert_eq!((lines(slowest), slowest.calls), (vec![at + 3], 1), "{profile}");
-    assert_eq!(slowest.what, "contract 32x256x256 in 8 pieces");
+    assert_eq!(slowest.what, "contract 128x256x256 in 2 pieces");
     // The bytes are those of one array that is read, as both operands of the product, and of the result that is
     // written.
     assert_eq!(slowest.bytes, 2 * 256 * 256 * 8, "{profile}");

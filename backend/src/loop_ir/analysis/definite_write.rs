@@ -306,8 +306,8 @@ mod tests {
     #[test]
     fn pieces_may_fill_together() {
         // More elements than the proof may mark.
-        let most = "for i0 in 7 { for i1 in 9000 { store b1[i0*9000 + i1], 1.0 } }";
-        let rest = |from: usize| format!("{most} for i2 in 7000 {{ store b1[i2 + {from}], 1.0 }}");
+        let most = "for i0 in 7 { for i1 in 9000 { store b0[i0*9000 + i1], 1.0 } }";
+        let rest = |from: usize| format!("{most} for i2 in 7000 {{ store b0[i2 + {from}], 1.0 }}");
         check("f64[70000]", &rest(63_000), true);
         check("f64[70001]", &rest(63_001), false);
         check("f64[70000]", &rest(62_999), false);
