@@ -166,14 +166,14 @@ pub fn compile(module: &Module, func: FuncId, options: &Options) -> Result<Runna
 ///
 /// ```
 /// use tapeloom_ir::parse_module;
-/// let text = "func @f(%0: f64[100000]) -> (f64[100000]) {
-///   %1: f64[100000] = sqrt %0
+/// let text = "func @f(%0: f64[20000]) -> (f64[20000]) {
+///   %1: f64[20000] = sqrt %0
 ///   return %1
 /// }";
 /// let module = parse_module(text).map_err(|e| format!("{e:?}"))?;
 /// let (f, _) = module.iter().last().ok_or("no function")?;
 /// let parts = tapeloom_backend::timed_parts(&module, f)?;
-/// assert!(parts.ends_with("timer0: for 100000: sqrt, 1600000 bytes\n"), "{parts}");
+/// assert!(parts.ends_with("timer0: for 20000: sqrt, 320000 bytes\n"), "{parts}");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
