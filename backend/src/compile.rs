@@ -128,7 +128,7 @@ pub fn compile(module: &Module, func: FuncId, options: &Options) -> Result<Runna
             profiling = Profiling::of(&program, options)?;
             let timed = profiling.as_ref().map_or(&*program, |timed| &timed.parts.program);
             let code = Executable::verified(timed, triple, options.machine)?;
-            Running::Native(code.with_threads(options.threads()))
+            Running::Native(code.with_threads(options.threads()?))
         }
         Target::Interpreter => Running::Interpreter(program.clone()),
         Target::Accelerator(machine) => {

@@ -1,8 +1,8 @@
 //! Executables: compiled programs that are called with tensors.
 //!
 //! A call checks the types of the arguments, allocates the results, takes a workspace of an earlier call, and calls the
-//! machine code. It allocates nothing else. A call of a scalar function costs about as much as
-//! the allocation of its result.
+//! machine code. It allocates nothing else. A call of a scalar function costs about as much as the allocation of its
+//! result.
 //!
 //! ```
 //! use tapeloom_backend::loop_ir::{Address, Arg, Buffer, BufferVersion, Expr, Place, Program, Stmt};

@@ -18,7 +18,6 @@ use cranelift_codegen::isa::{self, LookupError, OwnedTargetIsa};
 use cranelift_codegen::settings::{self, Configurable};
 use std::fmt;
 use std::num::NonZeroUsize;
-use std::sync::OnceLock;
 use tapeloom_ir::{Isa, Kind, Problem};
 use target_lexicon::Triple;
 
@@ -81,12 +80,21 @@ pub struct Options {
 
 impl Options {
     /// Returns the number of threads of a call.
-    pub(crate) fn threads(&self) -> usize {
-        static DEFAULT: OnceLock<NonZeroUsize> = OnceLock::new();
-        let asked = || std::env::var("TAPELOOM_THREADS").ok()?.parse().ok().map(threads);
-        let default = || *DEFAULT.get_or_init(|| asked().unwrap_or(NonZeroUsize::MIN));
-        self.threads.unwrap_or_else(default).get()
+    pub(crate) fn threads(&self) -> Result<usize, Problem> {
+        let asked = || match std::env::var("TAPELOOM_THREADS") {
+            Ok(text) => number_of_threads(&text),
+            Err(_) => Ok(NonZeroUsize::MIN),
+        };
+        Ok(self.threads.map_or_else(asked, Ok)?.get())
     }
+}
+
+/// Returns the number of threads that a value of `TAPELOOM_THREADS` asks for.
+fn number_of_threads(text: &str) -> Result<NonZeroUsize, Problem> {
+    text.trim().parse().map(threads).map_err(|_| {
+        let message = format!("TAPELOOM_THREADS is `{text}`, which is no number of threads");
+        Problem::new(Kind::Target, message, "set it to a number such as 4, or to 0 for all cores")
+    })
 }
 
 /// Returns a number of threads: `n`, or the number that this process may use if `n` is 0. The latter respects the
@@ -171,6 +179,14 @@ mod tests {
         );
         assert!(refused("powerpc64-unknown-linux-gnu").contains("powerpc64-unknown-linux-gnu"));
         assert!(isa(&Triple::host()).is_ok());
+    }
+
+    #[test]
+    fn numbers_of_threads_are_read_from_text() {
+        assert_eq!(number_of_threads(" 3 ").unwrap().get(), 3);
+        assert_eq!(number_of_threads("0").unwrap(), threads(0));
+        let problem = number_of_threads("all").unwrap_err();
+        assert_eq!(problem.message, "TAPELOOM_THREADS is `all`, which is no number of threads");
     }
 
     #[test]

@@ -14,16 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 
 import transformer
+from cost import f64s, heston_barrier
 
 jax.config.update("jax_enable_x64", True)
-
-
-def waves(*shapes):
-    def array(shape):
-        k = np.arange(np.prod(shape), dtype=np.int64)
-        return jnp.asarray((((k * 7919) % 10007) / 10007.0 - 0.5).reshape(shape))
-
-    return [array(shape) for shape in shapes]
 
 
 def likelihood(alpha, mu, q, l, x):
@@ -86,35 +79,17 @@ def chains(start, data):
     return jax.vmap(chain)(jnp.arange(64), start)
 
 
-def heston(parameters):
-    paths, dt = 20000, 0.01
-    start, rate, level, volatility, correlation = parameters
-
-    def step(i, state):
-        price, variance, alive = state
-        z, other = jax.random.normal(jax.random.fold_in(jax.random.key(7), i), (2, paths))
-        shock = correlation * z + jnp.sqrt(1 - correlation**2) * other
-        positive = jnp.maximum(variance, 1e-8)
-        spread = jnp.sqrt(positive * dt)
-        price = price * jnp.exp((0.02 - 0.5 * positive) * dt + spread * z)
-        variance = variance + rate * (level - positive) * dt + volatility * spread * shock
-        return price, variance, alive & (price > 85.0)
-
-    begin = (jnp.full(paths, 100.0), jnp.full(paths, start), jnp.full(paths, True))
-    price, _, alive = jax.lax.fori_loop(0, 100, step, begin)
-    return jnp.where(alive, jnp.maximum(price - 100.0, 0.0), 0.0).mean() * np.exp(-0.02)
-
-
 def programs():
-    mixture = waves((25,), (25, 10), (25, 10), (25, 45), (10000, 10))
+    mixture = [f64s(*shape) for shape in [(25,), (25, 10), (25, 10), (25, 45), (10000, 10)]]
     yield "gmm_10000", likelihood, mixture
     yield "gmm_10000_gradient", jax.value_and_grad(likelihood, (0, 1, 2, 3)), mixture
-    yield "stencil_1024", stencil, waves((1024, 1024))
+    yield "stencil_1024", stencil, [f64s(1024, 1024)]
     model, x = transformer.data(4, 128, 256, 1, np.float64)
     yield "transformer_block", jax.value_and_grad(lambda m, x: transformer.loss(8, m, x)), (model, x)
-    yield "odes_10000", oscillators, waves((10000, 2))
-    yield "hmc_64", chains, waves((64, 50), (500, 50))
-    yield "heston_20000", heston, [jnp.array([0.04, 1.5, 0.05, 0.5, -0.7])]
+    yield "odes_10000", oscillators, [f64s(10000, 2)]
+    yield "hmc_64", chains, [f64s(64, 50), f64s(500, 50)]
+    parameters = jnp.array([0.04, 1.5, 0.05, 0.5, -0.7])
+    yield "heston_20000", lambda p: heston_barrier(p, 7), [parameters]
 
 
 def main():

@@ -39,7 +39,7 @@ fn numbers(shape: &[usize], dtype: Dtype) -> Tensor {
     flat.reshape(shape).unwrap_or(flat)
 }
 
-fn f64s(shape: &[usize]) -> Tensor {
+pub(crate) fn f64s(shape: &[usize]) -> Tensor {
     numbers(shape, Dtype::F64)
 }
 

@@ -3,7 +3,7 @@
 //! `tests/peers/threads.py` has the same programs in JAX.
 
 use crate::Failure;
-use crate::cost_rows::COST_ROWS;
+use crate::cost_rows::{COST_ROWS, f64s};
 use crate::gradbench::{Mixture, gmm_objective};
 use crate::networks::NETWORKS;
 use crate::transformer::{self, Block, Extents};
@@ -75,14 +75,9 @@ pub const THREADED: [Threaded; 8] = [
 
 const BLOCK: Extents = Extents { batch: 4, tokens: 128, width: 256, heads: 8, blocks: 1 };
 
-/// Returns arrays of irregular numbers between -0.5 and 0.5, the same as `numbers` in `tests/peers/cost.py`.
+/// Returns arrays of irregular numbers of these shapes.
 fn waves(shapes: &[&[usize]]) -> Result<Vec<Tensor>, Failure> {
-    let array = |shape: &&[usize]| {
-        let n: usize = shape.iter().product();
-        let number = |k: usize| ((k * 7919) % 10_007) as f64 / 10_007.0 - 0.5;
-        Ok(Tensor::new(shape, (0..n).map(number).collect::<Vec<f64>>())?)
-    };
-    shapes.iter().map(array).collect()
+    Ok(shapes.iter().map(|shape| f64s(shape)).collect())
 }
 
 /// Returns a mixture of 25 Gaussians in 10 dimensions, and 10,000 points.

@@ -222,8 +222,8 @@ pub struct Kernel {
     /// The workspace that a call needs, in bytes, including the frames of its callees: the exact peak, without
     /// arguments and results.
     pub workspace: usize,
-    /// The memory that one iteration of a concurrent loop needs for its private buffers, in bytes. Each thread that
-    /// runs iterations at the same time has so many bytes in addition to the workspace.
+    /// The memory that one iteration of a concurrent loop needs for its private buffers, in bytes. Each thread of a call
+    /// has memory of this size, in addition to the workspace.
     pub private: usize,
 }
 
@@ -275,19 +275,14 @@ impl Kernel {
 
     /// Extends the workspace by a number of bytes, and returns their offset; `None` if they are not addressable.
     pub(crate) fn reserve(&mut self, bytes: usize) -> Option<usize> {
-        let offset = self.workspace.checked_next_multiple_of(BUFFER_ALIGNMENT_BYTES)?;
-        self.workspace = offset.checked_add(bytes).filter(|end| *end <= MOST_BYTES)?;
-        Some(offset)
+        extend(&mut self.workspace, bytes)
     }
 
-    /// Moves a buffer of the workspace to private memory, where it shares bytes with no other buffer; `None` if its bytes
-    /// are not addressable.
-    pub(crate) fn make_private(&mut self, buffer: BufferId) -> Option<()> {
-        let offset = self.private.checked_next_multiple_of(BUFFER_ALIGNMENT_BYTES)?;
-        let end = offset.checked_add(self.buffers[buffer].ty.bytes());
-        self.private = end.filter(|end| *end <= MOST_BYTES)?;
+    /// Moves a buffer of the workspace to private memory, where it shares bytes with no other buffer.
+    pub(crate) fn make_private(&mut self, buffer: BufferId) {
+        let bytes = self.buffers[buffer].ty.bytes();
+        let offset = extend(&mut self.private, bytes).unwrap_or(NOWHERE);
         self.buffers[buffer].place = Place::Private(offset);
-        Some(())
     }
 
     /// Marks a buffer version as saved for the reverse pass; a mark that the version already has is not added again.
@@ -381,6 +376,14 @@ pub(crate) const BUFFER_ALIGNMENT_BYTES: usize = size_of::<tapeloom_ir::Line>();
 
 /// The maximal bytes of a workspace: the addressable memory, less the rest of the last cache line.
 pub(crate) const MOST_BYTES: usize = isize::MAX as usize - 2 * BUFFER_ALIGNMENT_BYTES;
+
+/// Extends memory of this size by a number of bytes, which begin at a line, and returns their offset; `None` if they are
+/// not addressable.
+fn extend(size: &mut usize, bytes: usize) -> Option<usize> {
+    let offset = size.checked_next_multiple_of(BUFFER_ALIGNMENT_BYTES)?;
+    *size = offset.checked_add(bytes).filter(|end| *end <= MOST_BYTES)?;
+    Some(offset)
+}
 
 /// An offset behind every workspace, which the verifier refuses: the offset of memory that is not addressable.
 const NOWHERE: usize = usize::MAX / BUFFER_ALIGNMENT_BYTES * BUFFER_ALIGNMENT_BYTES;

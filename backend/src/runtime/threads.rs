@@ -11,7 +11,7 @@
 //! between loops cost no wake-ups, which take tens of microseconds each.
 //!
 //! ```text
-//! caller:  job, next = 0 | state = open n | pieces ..               | state = closed | wait until inside = 0
+//! caller:  job, next = 0 | state = loop n | pieces ..               | state = closed | wait until inside = 0
 //! helper:                                   inside += 1, state? pieces ..  inside -= 1
 //! ```
 
@@ -64,6 +64,8 @@ impl Drop for Threads {
 struct Team {
     /// [`CLOSED`], [`ENDED`], or the number of the open loop: 2, 3, ..
     state: AtomicUsize,
+    /// The number of the last loop that was opened, so that a helper enters each loop once.
+    opened: AtomicUsize,
     /// The number of helpers that read `job`, or are about to look whether they may.
     inside: AtomicUsize,
     /// The number of helpers that are spawned and have not ended.
@@ -166,7 +168,8 @@ impl Team {
             inside: zero(),
             helpers: zero(),
             entered: zero(),
-            next: AtomicUsize::new(2),
+            opened: AtomicUsize::new(ENDED),
+            next: zero(),
             failed: Mutex::new(None),
             job: UnsafeCell::new(job),
         })
@@ -181,13 +184,18 @@ impl Team {
         unsafe { *self.job.get() = job };
         self.next.store(0, SeqCst);
         self.entered.store(0, SeqCst);
-        static LOOPS: AtomicUsize = AtomicUsize::new(2);
-        self.state.store(LOOPS.fetch_add(1, SeqCst).max(2), SeqCst);
+        // Helpers are spawned before the loop is open: if that panics, because the system has no thread to give, no helper
+        // may read `job`, and the calling thread runs the pieces with the helpers that there are.
         while self.helpers.load(SeqCst) < helpers {
             self.helpers.fetch_add(1, SeqCst);
             let team = self.clone();
-            spawn(Box::new(move || team.help()));
+            let help = AssertUnwindSafe(|| spawn(Box::new(move || team.help())));
+            if catch_unwind(help).is_err() {
+                self.helpers.fetch_sub(1, SeqCst);
+                break;
+            }
         }
+        self.state.store(self.opened.fetch_add(1, SeqCst) + 1, SeqCst);
         // SAFETY: by the contract of this function; thread 0 is this one.
         unsafe { self.work(&job, 0) };
         self.state.store(CLOSED, SeqCst);

@@ -667,14 +667,14 @@ fn fits_of_wrong_shapes_name_the_call_of_the_user() {
     let line = |(p, x): (Var, Var)| p.index(0) + p.index(1) * x;
     let fit = |x, y, start: Var| optim::curve_fit(line, x, y, start).fit().0;
     let short = |x: Var| fit(x, constant([1.0, 2.0]), constant([0.0, 0.0]));
-    let told = "the model of `curve_fit` must return f64[2], the type of the data `y`, and it returns f64[3]";
+    let message = "the model of `curve_fit` must return f64[2], the type of the data `y`, and it returns f64[3]";
     check(
         &short,
-        &[told, "optim.rs", "model", "data", "= help: the model returns one element for each"],
+        &[message, "optim.rs", "model", "data", "= help: the model returns one element for each"],
     );
     let start = |x: Var| fit(x, x, constant([0.0]));
-    let told = "index 1 is out of range for axis 0 of shape [1]";
-    check(&start, &[told, "f64[1]  made at", "while tracing for `curve_fit` at"]);
+    let message = "index 1 is out of range for axis 0 of shape [1]";
+    check(&start, &[message, "f64[1]  made at", "while tracing for `curve_fit` at"]);
     let losses = |y: Var| {
         optim::levenberg_marquardt().minimize_squares(|p: Var| p - y, constant([0.0, 0.0])).0
     };
@@ -685,7 +685,7 @@ fn fits_of_wrong_shapes_name_the_call_of_the_user() {
         ("lbfgs", &|x: Var| optim::lbfgs(3).minimize(vector, x).0),
         ("newton_cg", &|x: Var| optim::newton_cg().minimize(vector, x).0),
     ] {
-        let told = format!("the loss of `{name}` must be a float scalar, and it is f64[3]");
-        check(found, &[&told, "optim.rs", "= help: reduce it, for instance with `.sum()`"]);
+        let message = format!("the loss of `{name}` must be a float scalar, and it is f64[3]");
+        check(found, &[&message, "optim.rs", "= help: reduce it, for instance with `.sum()`"]);
     }
 }

@@ -107,7 +107,7 @@ pub(super) fn cut<'a>(
     let Cutter { parts, buffers, spills, workspace, .. } = cutter;
     let mut all = SpillSet::default();
     for part in &parts {
-        let of = SpillSet::of(program, machine, &part.items);
+        let of = SpillSet::of(program, machine, &part.items, true);
         all.values.extend(of.values);
         all.vars.extend(of.vars);
         all.pinned.extend(of.pinned);

@@ -80,7 +80,7 @@ pub(super) fn cut<'a>(
         workspace: spills,
         ..Parts::default()
     };
-    parts.spill(SpillSet::of(kernel, machine, &statements));
+    parts.spill(SpillSet::of(kernel, machine, &statements, false));
     parts
 }
 

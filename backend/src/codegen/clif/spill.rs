@@ -37,7 +37,7 @@ const LATE: usize = 50;
 const MANY: usize = 128;
 
 /// The largest number of statements of a top-level loop or branch for which nothing is spilled. Longer sequences
-/// outside of loops are cut into parts instead.
+/// outside of loops are cut into parts instead. A piece of a concurrent loop cannot be cut.
 const LONG: usize = 300;
 
 /// The values and variables of a part (one function) that are stored in memory.
@@ -52,8 +52,14 @@ pub(super) struct SpillSet {
 }
 
 impl SpillSet {
-    /// Returns the values and variables to store in memory in a part (one function).
-    pub(super) fn of(kernel: &Kernel, machine: &MachineModel, part: &[&Stmt]) -> SpillSet {
+    /// Returns the values and variables to store in memory in a part (one function). `divisible` says whether a long
+    /// sequence of statements is cut into several parts.
+    pub(super) fn of(
+        kernel: &Kernel,
+        machine: &MachineModel,
+        part: &[&Stmt],
+        divisible: bool,
+    ) -> SpillSet {
         let most = machine.held_variables;
         let mut all = Variables { most, ..Variables::default() };
         part.iter().for_each(|stmt| all.stmt(stmt, &mut OrderedSet::default()));
@@ -64,7 +70,7 @@ impl SpillSet {
         for stmt in part {
             let before = walk.clock;
             walk.stmt(stmt);
-            longest = longest.max(walk.clock - before);
+            longest = longest.max(walk.clock - if divisible { before } else { 0 });
         }
         let events = walk.events;
         if longest <= LONG || spill_set(&events, usize::MAX).values.len() + vars.len() <= MANY {

@@ -902,6 +902,46 @@ fn a_panic_in_a_callback_is_an_error() {
     assert!(code.call(&refs).is_ok());
 }
 
+/// Pieces that have more values than registers store them in memory of their own. The scalar from outside, and the arrays
+/// that a loop around exchanges, are passed to the pieces.
+#[test]
+fn values_of_pieces_are_spilled_to_private_memory() {
+    let many = 160;
+    let mut body = String::new();
+    for k in 0..many {
+        body += &format!("%{}: f64 = load b2[i1*{many} + {k}]\n", 2 * k + 1);
+        body += &format!("%{}: f64 = half %{}\n", 2 * k + 2, 2 * k + 1);
+    }
+    body += "var v0: f64 = %0\n";
+    for k in (0..many).rev() {
+        body += &format!("v0 = add v0, %{}\n", 2 * k + 2);
+        body += &format!("store b3[i1*{many} + {k}], v0\n");
+    }
+    let (size, first, second) = (8 * many, 2 * many + 1, 2 * many + 2);
+    let text = format!(
+        "program @long {{
+          workspace {}
+          buffer b0: f64[{size}] input 0
+          buffer b1: f64[{size}] output 0
+          buffer b2: f64[{size}] workspace 0
+          buffer b3: f64[{size}] workspace {}
+          for i2 in {size} {{ %{first}: f64 = load b0[i2] store b2[i2], %{first} }}
+          nest {{
+            %0: f64 = load b0[3]
+            serial i0 in 3 carry b2 = b3 {{ concurrent i1 in 8 {{ {body} }} }}
+          }}
+          for i3 in {size} {{ %{second}: f64 = load b2[i3] store b1[i3], %{second} }}
+        }}",
+        16 * size,
+        8 * size,
+    );
+    let p = parse(&text, &library).unwrap();
+    let spilled = Executable::new(&p).unwrap().report().private_bytes;
+    assert!(spilled >= 8 * many / 2, "{spilled} bytes");
+    let x: Vec<f64> = (0..size).map(|k| 0.01 * k as f64).collect();
+    check(&p, &[Tensor::vector(&x)], 0.0);
+}
+
 #[test]
 fn wrong_arguments_are_errors() {
     let code = Executable::new(&map_program(Code::Add, Dtype::F64, 3)).unwrap();

@@ -1,0 +1,163 @@
+//! Arrays to whose elements a loop only adds: each piece has an array of partial sums.
+
+use super::copy::{Copy, Replaced};
+use super::looped;
+use crate::loop_ir::analysis::definite_write::{Lattice, fills};
+use crate::loop_ir::{
+    Address, Arg, BufferId, BufferVersion, Expr, Extent, Flow, IndexId, Kernel, Origins,
+    Parallelism, ScalarId, Stmt, visit,
+};
+use std::slice::from_ref;
+use tapeloom_ir::{ArrayType, Code, Literal, OrderedMap, OrderedSet, Shape};
+
+/// An array to whose elements a statement only adds (or combines by another code with a neutral element).
+pub(super) struct Accumulated {
+    held: BufferVersion,
+    code: Code,
+    neutral: Literal,
+    pub(super) elements: usize,
+}
+
+impl Accumulated {
+    /// Gives each piece a row of partial values. Returns the loop that sets a row to the neutral element, and the loop that
+    /// combines the rows.
+    pub(super) fn partial(
+        &self,
+        copy: &mut Copy<'_>,
+        piece: IndexId,
+        pieces: usize,
+        origins: &Origins,
+    ) -> [Stmt; 2] {
+        let Accumulated { held, code, neutral, elements } = *self;
+        let (kernel, size) = (&mut *copy.kernel, elements as i64);
+        let ty = ArrayType::new(neutral.dtype, Shape::from([pieces, elements]));
+        let rows = kernel.scratch(ty);
+        copy.buffers[held.buffer] = Some(Replaced { buffer: rows, row: Some((piece, size)) });
+        let rows = BufferVersion::first(rows);
+        let [first, element, number] = [(); 3].map(|()| kernel.fresh_index());
+        let [term, old, new] = [(); 3].map(|()| kernel.scalars.push(neutral.dtype));
+        let sum = kernel.vars.push(neutral.dtype);
+        let row = |of, i| Address { terms: vec![(of, size), (i, 1)], ..Address::default() };
+        let at = Address { terms: vec![(element, 1)], ..Address::default() };
+        let looped =
+            |index, extent, parallelism, body| looped(index, extent, parallelism, body, origins);
+        let neutral = Arg::Literal(neutral);
+        let clear =
+            Stmt::Store { held: rows, address: row(piece, first), value: neutral, guard: None };
+        let load = Expr::Load { held: rows, address: row(number, element), guard: None };
+        let fold = vec![
+            Stmt::Let { value: term, expr: load },
+            Stmt::Fold { var: sum, code, value: Arg::Scalar(term) },
+        ];
+        let combine = vec![
+            Stmt::Var { var: sum, init: neutral },
+            looped(number, pieces, Parallelism::Fold, fold),
+            Stmt::Let { value: old, expr: Expr::Load { held, address: at.clone(), guard: None } },
+            Stmt::Let { value: new, expr: Expr::Code(code, vec![Arg::Scalar(old), Arg::Var(sum)]) },
+            Stmt::Store { held, address: at, value: Arg::Scalar(new), guard: None },
+        ];
+        [
+            looped(first, elements, Parallelism::Parallel, vec![clear]),
+            looped(element, elements, Parallelism::Parallel, combine),
+        ]
+    }
+}
+
+/// Returns the arrays to whose elements a statement only adds: all accesses are pairs of a load and a store of one element,
+/// and the stored value is the loaded one, combined with another value. No address has one of the `indices`, and the
+/// statement certainly accesses all elements.
+pub(super) fn accumulated(
+    kernel: &Kernel,
+    stmt: &Stmt,
+    indices: &OrderedSet<IndexId>,
+) -> Vec<Accumulated> {
+    let mut uses: OrderedMap<ScalarId, usize> = OrderedMap::default();
+    let mut accesses: OrderedMap<BufferId, usize> = OrderedMap::default();
+    visit(from_ref(stmt), &mut |stmt| {
+        stmt.args(&mut |arg| {
+            if let Arg::Scalar(s) = arg {
+                *uses.entry(s).or_default() += 1;
+            }
+        });
+        stmt.buffers(&mut |buffer| *accesses.entry(buffer).or_default() += 1);
+    });
+    let once = |s: ScalarId| uses.get(&s) == Some(&1);
+    let mut search =
+        Pairs { once: &once, indices, loops: Vec::new(), found: OrderedMap::default() };
+    search.block(from_ref(stmt));
+    let mut arrays = Vec::new();
+    for (buffer, pairs) in search.found {
+        let Some(first) = pairs.first() else { continue };
+        let ty = &kernel.buffers[buffer].ty;
+        let name = first.code.row().name;
+        let same = pairs.iter().all(|p| p.held == first.held && p.code.row().name == name);
+        let all = accesses.get(&buffer) == Some(&(2 * pairs.len()));
+        let lattices: Vec<Lattice> = pairs.iter().filter_map(|p| p.lattice.clone()).collect();
+        let elements = ty.shape.elements();
+        let Some(neutral) = first.code.neutral(ty.dtype) else { continue };
+        if same && all && fills(lattices.iter(), elements as u64) {
+            arrays.push(Accumulated { held: first.held, code: first.code, neutral, elements });
+        }
+    }
+    arrays
+}
+
+/// A load and a store of one element, between which a value is combined with it.
+struct Pair {
+    held: BufferVersion,
+    code: Code,
+    /// The elements that all iterations access.
+    lattice: Option<Lattice>,
+}
+
+/// The search for pairs of loads and stores.
+struct Pairs<'a> {
+    /// Whether a scalar has one use.
+    once: &'a dyn Fn(ScalarId) -> bool,
+    indices: &'a OrderedSet<IndexId>,
+    /// The loops around, with their trip counts.
+    loops: Vec<(IndexId, usize)>,
+    found: OrderedMap<BufferId, Vec<Pair>>,
+}
+
+impl Pairs<'_> {
+    fn block(&mut self, body: &[Stmt]) {
+        let mut defined: OrderedMap<ScalarId, &Expr> = OrderedMap::default();
+        for stmt in body {
+            if let Stmt::Let { value, expr } = stmt {
+                defined.insert(*value, expr);
+            }
+            if let Stmt::Store { held, address, value: Arg::Scalar(sum), guard: None } = stmt
+                && (self.once)(*sum)
+                && let Some(Expr::Code(code, args)) = defined.get(sum)
+                && address.dynamic.is_none()
+                && !address.terms.iter().any(|(i, s)| *s != 0 && self.indices.contains(i))
+            {
+                let loads = |arg: &Arg| match arg {
+                    Arg::Scalar(x) if (self.once)(*x) => matches!(
+                        defined.get(x),
+                        Some(Expr::Load { held: h, address: a, guard: None }) if h == held && a == address
+                    ),
+                    _ => false,
+                };
+                if args.len() == 2 && args.iter().any(loads) {
+                    let reach = self.loops.iter().map(|(i, n)| (*n as u64, address.stride(*i)));
+                    let lattice = Lattice::new(0, address.offset, reach.collect());
+                    let pair = Pair { held: *held, code: *code, lattice };
+                    self.found.entry(held.buffer).or_default().push(pair);
+                }
+            }
+            // A store in a branch may not happen, and a loop of unknown trip count may have no iterations.
+            let shape = stmt.shape();
+            match shape.flow {
+                Flow::Nest => shape.blocks.iter().for_each(|block| self.block(block)),
+                Flow::For { index, extent: Extent::Constant(n), .. } if n > 0 => {
+                    self.loops.push((index, n));
+                    shape.blocks.iter().for_each(|block| self.block(block));
+                    self.loops.pop();
+                }
+                Flow::For { .. } | Flow::While | Flow::If | Flow::Straight => {}
+            }
+        }
+    }
+}
