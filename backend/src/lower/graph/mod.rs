@@ -245,7 +245,7 @@ impl Graph {
     pub(crate) fn give_results_memory(&mut self, results: &[Source], donation: &Donation) {
         let mut taken = OrderedSet::default();
         for (result, r) in results.iter().enumerate() {
-            let own = self.unreshaped(*r).node().filter(|n| {
+            let own = self.unreshaped(*r, donation).node().filter(|n| {
                 let kind = &self.nodes[*n].kind;
                 let moves = match kind {
                     NodeKind::Input(p) => !donation.may_return_unchanged(*p, result),
@@ -260,15 +260,25 @@ impl Graph {
         }
     }
 
-    /// Returns the elementwise node that `source` reshapes in one or several steps, or `source` if there is none.
-    fn unreshaped(&self, source: Source) -> Source {
+    /// Returns the computed node that `source` reshapes in one or several steps, or `source` if there is none. The node
+    /// may be a result in place of `source`: its elements have the same order.
+    fn unreshaped(&self, source: Source, donation: &Donation) -> Source {
         let mut of = source;
         while let Source::Node(n) = of
             && let NodeKind::Movement(Movement::Reshape) = self.nodes[n].kind
         {
             of = self.nodes[n].operands[0];
         }
-        let computed = |n: NodeId| matches!(self.nodes[n].kind, NodeKind::Map(_));
+        let computed = |n: NodeId| match self.nodes[n].kind {
+            NodeKind::Map(_)
+            | NodeKind::Reduce { .. }
+            | NodeKind::ArgReduce { .. }
+            | NodeKind::Contract { .. }
+            | NodeKind::Copy => true,
+            // The node may lie in the memory of a donated argument, whose shape is not that of the result.
+            NodeKind::Update(_) | NodeKind::Result { .. } => *donation == Donation::None,
+            NodeKind::Input(_) | NodeKind::Movement(_) => false,
+        };
         if of.node().is_some_and(computed) { of } else { source }
     }
 
