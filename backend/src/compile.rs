@@ -16,7 +16,7 @@
 
 use crate::accelerator::{self, RunConfig, Statistics};
 use crate::codegen::vectors::Vectors;
-use crate::executable::{CallResources, Executable};
+use crate::executable::{self, CallResources, Executable, Results};
 use crate::fingerprint;
 use crate::layout::{Pipeline, ScratchpadModel};
 use crate::loop_ir::{self, External, ExternalSignature, Program};
@@ -227,22 +227,91 @@ impl Runnable {
     /// memory for results or workspace; [`Kind::Callback`] if a Rust function that the program calls fails or
     /// returns wrong results.
     pub fn call(&self, args: &[&Tensor]) -> Result<Vec<Tensor>, Problem> {
-        match &self.running {
-            Running::Native(e) => {
-                if cfg!(debug_assertions) && self.check(args).is_ok() {
-                    self.check_memory(args)?;
-                }
-                match self.profiling {
-                    Some(_) => Ok(self.call_within(args, &Limits::default())?.0),
-                    None => e.call(args),
-                }
+        let mut results = Results::new();
+        self.run(args, None, &mut results)?;
+        Ok(results.into_vec())
+    }
+
+    /// Runs the function on tensors, like [`Runnable::call`], and appends its results to `results`. If the program was
+    /// compiled [limited](Options::limited), the call has the limits `limits`, by default none.
+    ///
+    /// # Errors
+    /// Those of [`Runnable::call`], [`Kind::Limit`], [`Kind::Cancelled`].
+    pub fn run(
+        &self,
+        args: &[&Tensor],
+        limits: Option<&Limits>,
+        results: &mut Results,
+    ) -> Result<(), Problem> {
+        self.check_first_call(args, limits)?;
+        if let (Running::Native(e), None) = (&self.running, &self.profiling) {
+            if let Some(limits) = limits {
+                limits.begin()?;
             }
-            Running::Interpreter(p) => {
-                self.check(args)?;
-                loop_ir::shadow(p, &owned(args))
-            }
-            Running::Simulated(_, setup) => Ok(self.simulate(args, setup)?.0),
+            return e.run(args, limits, results);
         }
+        let (all, _) = self.call_within(args, limits.unwrap_or(&Limits::default()))?;
+        results.extend(all);
+        Ok(())
+    }
+
+    /// Runs the function on tensors, and writes its results to `results`, which has one tensor for each result. A tensor
+    /// of the result's type whose memory no clone shares keeps its memory; the others are replaced by new tensors. If the
+    /// program was compiled [limited](Options::limited), the call has the limits `limits`, by default none.
+    ///
+    /// Only machine code keeps memory, of programs without timers.
+    ///
+    /// If the call fails, each tensor of `results` still has its type, and its elements are old and new ones, mixed.
+    ///
+    /// ```
+    /// # use tapeloom_backend::{Options, compile};
+    /// # use tapeloom_ir::{Builder, Draft, Dtype, Module, Scalar, Tensor, Type};
+    /// # let mut module = Module::new();
+    /// # let mut draft = Draft::new("square");
+    /// # let x = draft.param(Type::array(Dtype::F64, &[3]));
+    /// # let y = Builder::new(&mut module, &mut draft).emit1(Scalar::Mul, &[x, x]);
+    /// # let square = draft.finish(&mut module, vec![y])?;
+    /// # let square = compile(&module, square, &Options::default())?;
+    /// let mut y = Tensor::from([0.0; 3]);
+    /// let memory = y.address();
+    /// square.call_into(&[&Tensor::from([1.0, 2.0, 3.0])], &mut [&mut y], None)?;
+    /// assert_eq!((&y, y.address()), (&Tensor::from([1.0, 4.0, 9.0]), memory));
+    /// # Ok::<(), tapeloom_ir::Problem>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`Runnable::call`], [`Kind::Limit`], [`Kind::Cancelled`]; [`Kind::Arguments`] if `results` has more or
+    /// fewer tensors than the function has results.
+    pub fn call_into(
+        &self,
+        args: &[&Tensor],
+        results: &mut [&mut Tensor],
+        limits: Option<&Limits>,
+    ) -> Result<(), Problem> {
+        self.check_first_call(args, limits)?;
+        if let (Running::Native(e), None) = (&self.running, &self.profiling) {
+            if let Some(limits) = limits {
+                limits.begin()?;
+            }
+            return e.call_into(args, results, limits);
+        }
+        let (all, _) = self.call_within(args, limits.unwrap_or(&Limits::default()))?;
+        if all.len() != results.len() {
+            let name = &self.report.program.entry.name;
+            return Err(executable::wrong_results(name, all.len(), results.len()));
+        }
+        results.iter_mut().zip(all).for_each(|(result, new)| **result = new);
+        Ok(())
+    }
+
+    /// In a debug build, checks the first call of machine code without limits by the interpreter that checks memory
+    /// accesses.
+    fn check_first_call(&self, args: &[&Tensor], limits: Option<&Limits>) -> Result<(), Problem> {
+        let native = matches!(self.running, Running::Native(_));
+        if cfg!(debug_assertions) && native && limits.is_none() && self.check(args).is_ok() {
+            self.check_memory(args)?;
+        }
+        Ok(())
     }
 
     /// Runs the program on a simulated accelerator, independently of the target that it was compiled for. Returns

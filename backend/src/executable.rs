@@ -2,7 +2,8 @@
 //!
 //! A call checks the types of the arguments, allocates the results, takes a workspace of an earlier call, and calls the
 //! machine code. It allocates nothing else. A call of a scalar function costs about as much as the allocation of its
-//! result.
+//! result. A call may also write its results into memory that the caller gives ([`crate::Runnable::call_into`]), and then
+//! allocates nothing.
 //!
 //! ```
 //! use tapeloom_backend::loop_ir::{Address, Arg, Buffer, BufferVersion, Expr, Place, Program, Stmt};
@@ -65,6 +66,9 @@ fn aligned(bytes: usize) -> usize {
 /// The largest number of workspaces that an executable keeps for later calls.
 const POOLED: usize = 64;
 
+/// The bytes of all results up to which they are zeroed before a call, also if the call fills them.
+const SMALL_RESULTS: usize = 1024;
+
 /// A result of the program: its type, and how its memory is allocated.
 struct Output {
     ty: ArrayType,
@@ -86,6 +90,8 @@ struct Inner {
     /// Per argument: its type; `None` if the program has no buffer for the argument.
     inputs: Vec<Option<ArrayType>>,
     outputs: Vec<Output>,
+    /// Whether the results have at most [`SMALL_RESULTS`] bytes.
+    small_results: bool,
     /// The size of the workspace of a call in bytes.
     workspace: usize,
     /// The memory of a thread that runs pieces of concurrent loops, in bytes.
@@ -107,6 +113,12 @@ struct Inner {
     report: CodeReport,
 }
 
+/// The results of a call; up to four need no memory beside that of their elements.
+pub type Results = SmallVec<[Tensor; 4]>;
+
+/// The call record of an entry kernel: context and frame, then the arguments, then the results.
+type CallRecord = SmallVec<[*mut u8; 24]>;
+
 /// The resources that a call used: iterations and memory, besides arguments and results.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct CallResources {
@@ -120,9 +132,9 @@ pub struct CallResources {
     pub timed: Option<Timed>,
 }
 
-/// The results of a run, the bytes that its dynamic tapes took, and the counts of its timers.
-struct RunResults {
-    results: Vec<Tensor>,
+/// The bytes that the dynamic tapes of a run took, and the counts of its timers.
+#[derive(Default)]
+struct RunResources {
     records: usize,
     timed: Option<Timed>,
 }
@@ -181,11 +193,15 @@ impl Executable {
         let filled = loop_ir::filled(program);
         let (name, entry) = (program.entry.name.clone(), &program.entry);
         let results = entry.outputs().into_iter().zip(filled);
+        let outputs: Vec<Output> =
+            results.map(|((_, ty), filled)| Output { ty: ty.clone(), filled }).collect();
+        let bytes = outputs.iter().fold(0, |n: usize, output| n.saturating_add(output.ty.bytes()));
         let inner = Arc::new(Inner {
             name,
             code,
             inputs: entry.inputs().into_iter().map(|ty| ty.cloned()).collect(),
-            outputs: results.map(|((_, ty), filled)| Output { ty: ty.clone(), filled }).collect(),
+            outputs,
+            small_results: bytes <= SMALL_RESULTS,
             workspace: report.workspace_bytes,
             private: report.private_bytes,
             pool: Mutex::new(Vec::new()),
@@ -223,8 +239,84 @@ impl Executable {
     /// memory for results or workspace; [`Kind::Callback`] if a Rust function that the program calls fails or
     /// returns wrong results.
     pub fn call(&self, args: &[&Tensor]) -> Result<Vec<Tensor>, Problem> {
-        let mut loop_limits = self.loop_limits(&Limits::default());
-        Ok(self.run(args, loop_limits.as_mut())?.results)
+        let mut results = Results::new();
+        self.run(args, None, &mut results)?;
+        Ok(results.into_vec())
+    }
+
+    /// Runs the program on arguments, and appends its results to `results`. If the program is limited, the run has the
+    /// limits `limits`, by default none.
+    ///
+    /// # Errors
+    /// Those of [`Executable::call`], [`Kind::Limit`], [`Kind::Cancelled`].
+    #[inline]
+    pub(crate) fn run(
+        &self,
+        args: &[&Tensor],
+        limits: Option<&Limits>,
+        results: &mut Results,
+    ) -> Result<(), Problem> {
+        let mut loop_limits = self.loop_limits(limits);
+        self.append_results(args, loop_limits.as_mut(), results, None)
+    }
+
+    /// Runs the program on arguments, and writes its results to `results`, one tensor for each result. A tensor of the
+    /// result's type whose memory no clone shares keeps its memory. Other tensors are replaced by new ones. The run has
+    /// the limits `limits`, if the program is limited.
+    ///
+    /// If the call fails, each tensor of `results` is still a valid tensor of its type. Those that keep their memory have
+    /// old and new elements, mixed.
+    ///
+    /// # Errors
+    /// Those of [`Executable::call`], [`Kind::Limit`], [`Kind::Cancelled`]; [`Kind::Arguments`] if `results` has more or
+    /// fewer tensors than the program has results.
+    pub(crate) fn call_into(
+        &self,
+        args: &[&Tensor],
+        results: &mut [&mut Tensor],
+        limits: Option<&Limits>,
+    ) -> Result<(), Problem> {
+        let outputs = &self.inner.outputs;
+        if results.len() != outputs.len() {
+            return Err(wrong_results(&self.inner.name, outputs.len(), results.len()));
+        }
+        let mut loop_limits = self.loop_limits(limits);
+        let mut record = CallRecord::new();
+        self.begin_record(args, &mut record)?;
+        let mut allocated: SmallVec<[(usize, Fresh); 4]> = SmallVec::new();
+        for (i, (output, result)) in outputs.iter().zip(results.iter_mut()).enumerate() {
+            let same = *result.ty() == output.ty;
+            match result.unshared_lines().filter(|_| same) {
+                Some(lines) => {
+                    if !output.filled {
+                        lines.fill(Line::ZERO);
+                    }
+                    record.push(lines.as_mut_ptr().cast());
+                }
+                None => {
+                    let mut lines = output.allocate()?;
+                    record.push(lines.lines().as_mut_ptr().cast());
+                    allocated.push((i, lines));
+                }
+            }
+        }
+        // SAFETY: each result is new memory, or that of a tensor which is borrowed exclusively and whose memory no other
+        // tensor shares, hence no argument. Each has the size of the program's type.
+        let ran = unsafe { self.run_code(&mut record, loop_limits.as_mut(), None) };
+        for result in results.iter_mut() {
+            // A bool must be the byte 0 or 1, whatever the program does, so that the tensor is valid after an error.
+            if let Err(problem) = result.check_truth() {
+                result.unshared_lines().unwrap_or_default().fill(Line::ZERO);
+                return Err(problem);
+            }
+        }
+        ran?;
+        for (i, lines) in allocated {
+            // SAFETY: as in `append_large_results`.
+            let lines = unsafe { lines.assume_init() };
+            *results[i] = Tensor::from_lines(outputs[i].ty.clone(), lines)?;
+        }
+        Ok(())
     }
 
     /// Runs the program on arguments, like [`Executable::call`], within limits if the program is limited. Also returns
@@ -237,43 +329,118 @@ impl Executable {
         args: &[&Tensor],
         limits: &Limits,
     ) -> Result<(Vec<Tensor>, CallResources), Problem> {
-        let mut loop_limits = self.loop_limits(limits);
-        let RunResults { results, records, timed } = self.run(args, loop_limits.as_mut())?;
+        let mut loop_limits = self.loop_limits(Some(limits));
+        let (mut results, mut taken) = (Results::new(), RunResources::default());
+        self.append_results(args, loop_limits.as_mut(), &mut results, Some(&mut taken))?;
+        let RunResources { records, timed } = taken;
         let loops = loop_limits.map_or(Vec::new(), LoopLimits::counts);
-        Ok((results, CallResources { loops, workspace: self.memory(), records, timed }))
+        let taken = CallResources { loops, workspace: self.memory(), records, timed };
+        Ok((results.into_vec(), taken))
     }
 
-    fn loop_limits(&self, limits: &Limits) -> Option<LoopLimits> {
-        (!self.inner.limited.is_empty()).then(|| LoopLimits::of(&self.inner.limited, limits))
+    #[inline]
+    fn loop_limits(&self, limits: Option<&Limits>) -> Option<LoopLimits> {
+        if self.inner.limited.is_empty() {
+            return None;
+        }
+        Some(LoopLimits::of(&self.inner.limited, limits.unwrap_or(&Limits::default())))
     }
 
-    fn run(
-        &self,
-        args: &[&Tensor],
-        mut loop_limits: Option<&mut LoopLimits>,
-    ) -> Result<RunResults, Problem> {
-        let Inner { code, inputs, outputs, workspace, pool, tapes, records: kept, calls, .. } =
-            &*self.inner;
-        let memory = self.memory();
+    /// Appends the beginning of a call record to `record`: context and frame, which are null, and the arguments, whose
+    /// types are checked here. (To return the list would cost a tenth of a small call, since it would be moved.)
+    #[inline]
+    fn begin_record(&self, args: &[&Tensor], record: &mut CallRecord) -> Result<(), Problem> {
+        let inputs = &self.inner.inputs;
         if args.len() != inputs.len() {
             return Err(self.wrong_count(args.len()));
         }
-        // The call record: context and frame, which are filled in below, then the arguments, then the results.
-        let mut record: SmallVec<[*mut u8; 24]> =
-            SmallVec::with_capacity(2 + args.len() + outputs.len());
-        record.extend([std::ptr::null_mut(); 2]);
+        record.push(std::ptr::null_mut());
+        record.push(std::ptr::null_mut());
         for (i, (arg, want)) in args.iter().zip(inputs).enumerate() {
             if want.as_ref().is_some_and(|want| want != arg.ty()) {
                 return Err(self.wrong_type(i, arg));
             }
-            record.push(arg.bytes().as_ptr().cast_mut());
+            record.push(arg.as_ptr().cast_mut());
         }
+        Ok(())
+    }
+
+    /// Runs the program on arguments, and appends its results, in new memory, to `results`. Sets `taken`, if given.
+    #[inline]
+    fn append_results(
+        &self,
+        args: &[&Tensor],
+        loop_limits: Option<&mut LoopLimits>,
+        results: &mut Results,
+        taken: Option<&mut RunResources>,
+    ) -> Result<(), Problem> {
+        let Inner { outputs, small_results, .. } = &*self.inner;
+        let mut record = CallRecord::new();
+        self.begin_record(args, &mut record)?;
+        if !small_results {
+            return self.append_large_results(&mut record, loop_limits, results, taken);
+        }
+        // A small result is a tensor of zeros before the call. That costs less than to move uninitialized memory, which
+        // becomes a tensor after the call, from place to place.
+        let first = results.len();
+        for output in outputs {
+            let result = Tensor::zeros_of(&output.ty)?;
+            record.push(result.as_ptr().cast_mut());
+            results.push(result);
+        }
+        // SAFETY: the results are new memory of the sizes of the program's types. Nothing else refers to it, and it does
+        // not move when the tensors move.
+        let ran = unsafe { self.run_code(&mut record, loop_limits, taken) };
+        let valid = || results[first..].iter().try_for_each(Tensor::check_truth);
+        let ran = ran.and_then(|()| valid());
+        if ran.is_err() {
+            results.truncate(first);
+        }
+        ran
+    }
+
+    /// Runs the program on a call record with arguments, as [`Executable::append_results`] does. Memory that the program
+    /// fills is not zeroed before.
+    fn append_large_results(
+        &self,
+        record: &mut CallRecord,
+        loop_limits: Option<&mut LoopLimits>,
+        results: &mut Results,
+        taken: Option<&mut RunResources>,
+    ) -> Result<(), Problem> {
+        let outputs = &self.inner.outputs;
         let mut buffers: SmallVec<[Fresh; 4]> = SmallVec::new();
         for output in outputs {
             let mut lines = output.allocate()?;
             record.push(lines.lines().as_mut_ptr().cast());
             buffers.push(lines);
         }
+        // SAFETY: as in `append_results`.
+        unsafe { self.run_code(record, loop_limits, taken) }?;
+        for (output, lines) in outputs.iter().zip(buffers) {
+            // SAFETY: the buffer was zeroed, or the call wrote every element (`filled` says so, and the call did not
+            // fail) and `allocate` wrote the bytes after the elements. Any bytes are a valid `Line`.
+            let lines = unsafe { lines.assume_init() };
+            results.push(Tensor::from_lines(output.ty.clone(), lines)?);
+        }
+        Ok(())
+    }
+
+    /// Runs the machine code on a call record, whose context and frame are set here. Sets `taken`, if given.
+    ///
+    /// # Safety
+    /// After context and frame, `record` has one pointer per input of the program, to buffers of the program's types, and
+    /// one pointer per output, to buffers of the program's types that overlap neither each other nor an input. All of
+    /// them are alive during the call, and nothing else accesses the outputs. They are aligned to 64 bytes, as tensors
+    /// and `Line` are.
+    unsafe fn run_code(
+        &self,
+        record: &mut CallRecord,
+        mut loop_limits: Option<&mut LoopLimits>,
+        taken: Option<&mut RunResources>,
+    ) -> Result<(), Problem> {
+        let Inner { code, workspace, pool, tapes, records: kept, calls, .. } = &*self.inner;
+        let memory = self.memory();
         let mut space = Vec::new();
         if memory > 0 {
             let pooled = || pool.lock().unwrap_or_else(PoisonError::into_inner).pop();
@@ -321,10 +488,8 @@ impl Executable {
         record[1] = frame;
         // SAFETY: `record` has the layout of the entry's call record. First the context, which lives on this stack,
         // as does everything that it points to. Then `space`, which this call owns, has the size in the code's
-        // report, private memory of each thread included, and is aligned to 64 bytes. Then one pointer per input, of the checked types, to buffers that
-        // `args` keeps alive (they are never written, although the pointers are mutable). Then one pointer per
-        // output, to fresh buffers of the sizes of the program's types; nothing else refers to them, and they do
-        // not move when their `Arc`s move. Tensor buffers and `Line` are aligned to 64 bytes.
+        // report, private memory of each thread included, and is aligned to 64 bytes. Then the inputs and outputs, by the
+        // contract of this function; inputs are never written, although their pointers are mutable.
         let status = unsafe { code.call(record.as_ptr()) };
         let timed = timers.map(Timers::end);
         if memory > 0 {
@@ -361,14 +526,10 @@ impl Executable {
             };
             return Err(answers.failed.into_inner().unwrap_or_else(panicked));
         }
-        let mut results = Vec::with_capacity(outputs.len());
-        for (output, lines) in outputs.iter().zip(buffers) {
-            // SAFETY: the buffer was zeroed, or the call wrote every element (`filled` says so, and the call did not
-            // fail) and `allocate` wrote the bytes after the elements. Any bytes are a valid `Line`.
-            let lines = unsafe { lines.assume_init() };
-            results.push(Tensor::from_lines(output.ty.clone(), lines)?);
+        if let Some(taken) = taken {
+            *taken = RunResources { records: bytes, timed };
         }
-        Ok(RunResults { results, records: bytes, timed })
+        Ok(())
     }
 
     /// Returns the bytes of memory for tape records that stay allocated for the next call.
@@ -407,6 +568,13 @@ impl Executable {
     }
 }
 
+/// Returns the error of a call whose caller gives memory for another number of results.
+#[cold]
+pub(crate) fn wrong_results(name: &str, want: usize, got: usize) -> Problem {
+    let message = format!("@{name} has {want} results, and there is memory for {got}");
+    Problem::new(Kind::Arguments, message, "give one tensor for each result")
+}
+
 impl Output {
     /// Allocates the memory of a result: zeroed, unless the call overwrites all of it.
     fn allocate(&self) -> Result<Fresh, Problem> {
@@ -423,5 +591,62 @@ impl Output {
 impl std::fmt::Debug for Executable {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Executable(@{}, {} bytes)", self.inner.name, self.inner.report.code_bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::loop_ir::parse;
+
+    /// Writes one of the three elements of result 0, and all of result 1.
+    const TEXT: &str = "program @f {
+  buffer b0: f64[2] input 0
+  buffer b1: f64[3] output 0
+  buffer b2: f64[2] output 1
+  nest {
+    %0: f64 = load b0[1]
+    store b1[1], %0
+    store b2[0], %0
+    store b2[1], %0
+  }
+}";
+
+    fn sevens(n: usize) -> Tensor {
+        Tensor::full(&[n], 7.0).unwrap()
+    }
+
+    /// The memory of a tensor is that of a result if no clone shares it and its type is that of the result. Elements that
+    /// the program does not write are zero.
+    #[test]
+    fn results_are_written_to_given_memory() {
+        let f = Executable::new(&parse(TEXT, &|_| None).unwrap()).unwrap();
+        let x = Tensor::from([1.0, 2.0]);
+        let want = [Tensor::from([0.0, 2.0, 0.0]), Tensor::from([2.0, 2.0])];
+        let (mut y, mut z) = (sevens(3), sevens(2));
+        let memory = [y.address(), z.address()];
+        f.call_into(&[&x], &mut [&mut y, &mut z], None).unwrap();
+        assert_eq!(([y.clone(), z.clone()], [y.address(), z.address()]), (want.clone(), memory));
+
+        // An argument shares its memory with a result.
+        let (clone, mut x) = (x.clone(), x);
+        f.call_into(&[&clone], &mut [&mut y, &mut x], None).unwrap();
+        assert_eq!(([y.clone(), x], clone), (want.clone(), Tensor::from([1.0, 2.0])));
+
+        // Tensors of other types are replaced.
+        let (mut y, mut z) = (Tensor::from(1.0), Tensor::from([1_i64, 2]));
+        f.call_into(&[&sevens(2)], &mut [&mut y, &mut z], None).unwrap();
+        assert_eq!((y, z), (Tensor::from([0.0, 7.0, 0.0]), sevens(2)));
+    }
+
+    #[test]
+    fn a_wrong_number_of_results_is_an_error() {
+        let f = Executable::new(&parse(TEXT, &|_| None).unwrap()).unwrap();
+        let mut y = sevens(3);
+        let problem = f.call_into(&[&sevens(2)], &mut [&mut y], None).unwrap_err();
+        assert_eq!(problem.message, "@f has 2 results, and there is memory for 1");
+        assert_eq!(y, sevens(3));
     }
 }

@@ -35,7 +35,7 @@ mod sweeps;
 pub use codegen::clif::CodeReport;
 pub use codegen::vectors::{LaneCode, LaneLoop, Vectors};
 pub use compile::{Report, Runnable, compile, timed_parts};
-pub use executable::{CallResources, Executable};
+pub use executable::{CallResources, Executable, Results};
 pub use lower::{loop_trees, schedule};
 pub use machine::{Effect, MachineModel, Number};
 pub use profile::{Profile, ProfileLine, ProfileRow};

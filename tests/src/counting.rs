@@ -26,9 +26,11 @@ thread_local! {
     // Constants without destructors: they need no allocation, and stay valid until the thread has ended.
     static HELD: Cell<usize> = const { Cell::new(BEGIN) };
     static MOST: Cell<usize> = const { Cell::new(BEGIN) };
+    static BLOCKS: Cell<usize> = const { Cell::new(0) };
 }
 
-/// The system's allocator, with two counters per thread: the bytes that the thread holds now, and their maximum.
+/// The system's allocator, with three counters per thread: the bytes that the thread holds now, their maximum, and the
+/// number of allocations.
 #[derive(Debug, Default)]
 pub struct Counting;
 
@@ -47,6 +49,13 @@ impl Counting {
         let made = f();
         (made, MOST.get() - before)
     }
+
+    /// Returns the result of `f`, and the number of allocations of this thread during the call.
+    pub fn blocks<T>(f: impl FnOnce() -> T) -> (T, usize) {
+        let before = BLOCKS.get();
+        let made = f();
+        (made, BLOCKS.get() - before)
+    }
 }
 
 // SAFETY: every call is forwarded unchanged.
@@ -55,6 +64,7 @@ unsafe impl GlobalAlloc for Counting {
         let held = HELD.get().wrapping_add(layout.size());
         HELD.set(held);
         MOST.set(MOST.get().max(held));
+        BLOCKS.set(BLOCKS.get() + 1);
         // SAFETY: the caller of `alloc` promises all that `System.alloc` requires.
         unsafe { System.alloc(layout) }
     }

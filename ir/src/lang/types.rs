@@ -58,6 +58,7 @@ impl Dtype {
     }
 
     /// Returns the size of one element in bytes.
+    #[inline]
     pub fn bytes(self) -> usize {
         match self {
             Dtype::Bool => 1,
@@ -89,8 +90,17 @@ impl fmt::Display for Dtype {
 }
 
 /// The extents of an array, outermost axis first. Derefs to a slice.
-#[derive(Clone, PartialEq, Eq, Hash, Debug, Default, PartialOrd, Ord)]
+#[derive(PartialEq, Eq, Hash, Debug, Default, PartialOrd, Ord)]
 pub struct Shape(SmallVec<[usize; 4]>);
+
+impl Clone for Shape {
+    /// Each call of a compiled program clones the shapes of its results. `SmallVec::clone` appends element by element,
+    /// `from_slice` copies.
+    #[inline]
+    fn clone(&self) -> Shape {
+        Shape(SmallVec::from_slice(&self.0))
+    }
+}
 
 impl Shape {
     /// Returns the shape of a scalar: no axes.
@@ -99,6 +109,7 @@ impl Shape {
     }
 
     /// Returns the number of elements; 1 for a scalar. Returns `None` if the product does not fit in `usize`.
+    #[inline]
     pub fn checked_elements(&self) -> Option<usize> {
         // An array with an axis of extent 0 is empty, even if the product of the other extents overflows.
         if self.contains(&0) {
@@ -136,6 +147,7 @@ impl Shape {
 
 impl Deref for Shape {
     type Target = [usize];
+    #[inline]
     fn deref(&self) -> &[usize] {
         &self.0
     }
@@ -210,12 +222,14 @@ impl ArrayType {
     }
 
     /// Returns the size in bytes, or `None` if it exceeds the address space.
+    #[inline]
     pub fn checked_bytes(&self) -> Option<usize> {
         let bytes = self.shape.checked_elements()?.checked_mul(self.dtype.bytes())?;
         (bytes <= isize::MAX as usize).then_some(bytes)
     }
 
     /// Returns the size in bytes; `usize::MAX` if it exceeds the address space.
+    #[inline]
     pub fn bytes(&self) -> usize {
         self.checked_bytes().unwrap_or(usize::MAX)
     }

@@ -9,6 +9,7 @@
 
 use super::line::Line;
 use crate::tensor::huge_pages::{LARGE_BYTES, large_pages};
+use crate::tensor::recycled::{self, Words};
 use std::mem::MaybeUninit;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -31,13 +32,15 @@ const HUGE: usize = 1 << 26;
 /// The memory of a tensor: cache lines that clones share; a clone copies them before it writes, if they are shared.
 #[derive(Clone)]
 pub struct Buffer {
-    words: Arc<[u64]>,
+    /// The words of the cache lines are initialized, those before and behind them need not be.
+    words: Words,
     place: Place,
 }
 
 /// Newly allocated cache lines, which nothing shares yet and which may be uninitialized.
 pub struct Fresh {
-    words: Arc<[MaybeUninit<u64>]>,
+    /// No other `Arc` refers to these words: a `Fresh` is not cloned, and is made of new or of recycled memory.
+    words: Words,
     place: Place,
 }
 
@@ -49,15 +52,38 @@ struct Place {
     lines: usize,
 }
 
+impl Place {
+    fn is_large(self) -> bool {
+        self.lines * size_of::<Line>() >= LARGE_BYTES
+    }
+}
+
 impl Fresh {
     /// Allocates `lines` uninitialized cache lines; returns `None` if there is no memory.
     pub fn new(lines: usize) -> Option<Fresh> {
-        has_room(lines).then(|| Fresh::of(lines, Arc::new_uninit_slice))
+        Fresh::recycled(lines)
+            .or_else(|| has_room(lines).then(|| Fresh::of(lines, Arc::new_uninit_slice)))
     }
 
     /// Allocates `lines` cache lines of zeros; returns `None` if there is no memory.
     pub fn zeros(lines: usize) -> Option<Fresh> {
-        has_room(lines).then(|| Fresh::known(lines))
+        Fresh::cleared(lines).or_else(|| has_room(lines).then(|| Fresh::known(lines)))
+    }
+
+    /// Returns large memory of a dropped buffer, if some of this size was kept.
+    fn recycled(lines: usize) -> Option<Fresh> {
+        if lines * size_of::<Line>() < LARGE_BYTES {
+            return None;
+        }
+        let (words, first) = recycled::take(large_words(lines))?;
+        Some(Fresh { words, place: Place { first, lines } })
+    }
+
+    /// Returns large memory of a dropped buffer as [`Fresh::recycled`] does, filled with zeros.
+    fn cleared(lines: usize) -> Option<Fresh> {
+        let mut fresh = Fresh::recycled(lines)?;
+        fresh.lines().fill(MaybeUninit::zeroed());
+        Some(fresh)
     }
 
     /// Allocates `lines` cache lines of zeros; the caller has checked that there is memory.
@@ -71,21 +97,18 @@ impl Fresh {
         fresh
     }
 
-    fn of(lines: usize, allocate: impl FnOnce(usize) -> Arc<[MaybeUninit<u64>]>) -> Fresh {
+    fn of(lines: usize, allocate: impl FnOnce(usize) -> Words) -> Fresh {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         let large = lines * size_of::<Line>() >= LARGE_BYTES;
         let skipped = if large { NEXT.fetch_add(STEP, Ordering::Relaxed) % PAGE } else { 0 };
         // Allocate one more line, since the memory may begin in the middle of a cache line.
-        let words = allocate((lines + skipped + 1) * WORDS);
+        let words = allocate(if large { large_words(lines) } else { (lines + 1) * WORDS });
         let before = words.as_ptr().addr() / size_of::<u64>() % WORDS;
         let first = skipped * WORDS + (WORDS - before) % WORDS;
+        debug_assert!(first + lines * WORDS <= words.len());
         let mut fresh = Fresh { words, place: Place { first, lines } };
         if large {
             large_pages(fresh.lines());
-        }
-        if let Some(words) = Arc::get_mut(&mut fresh.words) {
-            words[..first].fill(MaybeUninit::zeroed());
-            words[first + lines * WORDS..].fill(MaybeUninit::zeroed());
         }
         fresh
     }
@@ -93,12 +116,11 @@ impl Fresh {
     /// Returns the cache lines for writing; nothing shares them yet.
     pub fn lines(&mut self) -> &mut [MaybeUninit<Line>] {
         let Place { first, lines } = self.place;
-        let Some(words) = Arc::get_mut(&mut self.words) else {
-            unreachable!("fresh lines that are shared")
-        };
-        let words = &mut words[first..][..lines * WORDS];
-        // SAFETY: `first` is the start of a line, and these words, borrowed exclusively, hold `lines` lines.
-        unsafe { std::slice::from_raw_parts_mut(words.as_mut_ptr().cast(), lines) }
+        let words = Arc::as_ptr(&self.words).cast::<MaybeUninit<u64>>().cast_mut();
+        // SAFETY: `of` chose `first` as the start of a line, with `lines` lines behind it within the allocation. Nothing
+        // else refers to these words, and `self` is borrowed exclusively. (`Arc::get_mut` would prove this by an atomic
+        // operation, which takes longer than the allocation of a scalar.)
+        unsafe { std::slice::from_raw_parts_mut(words.add(first).cast(), lines) }
     }
 
     /// Turns the cache lines into a buffer.
@@ -106,17 +128,16 @@ impl Fresh {
     /// # Safety
     /// Each cache line must be zeroed or have been written.
     pub unsafe fn assume_init(self) -> Buffer {
-        // SAFETY: the caller guarantees that the lines are initialized; the words around them were zeroed in
-        // `of`.
-        Buffer { words: unsafe { self.words.assume_init() }, place: self.place }
+        Buffer { words: self.words, place: self.place }
     }
 }
 
 impl Buffer {
     /// Allocates a buffer of `lines` cache lines of zeros; aborts if there is no memory.
     pub(super) fn zeros(lines: usize) -> Buffer {
+        let fresh = Fresh::cleared(lines).unwrap_or_else(|| Fresh::known(lines));
         // SAFETY: the lines are zeroed.
-        unsafe { Fresh::known(lines).assume_init() }
+        unsafe { fresh.assume_init() }
     }
 
     /// Allocates a buffer of `lines` cache lines of zeros; returns `None` if there is no memory.
@@ -125,36 +146,83 @@ impl Buffer {
         Fresh::zeros(lines).map(|fresh| unsafe { fresh.assume_init() })
     }
 
+    /// Allocates a buffer of one cache line.
+    pub(super) fn of(line: Line) -> Buffer {
+        let mut fresh = Fresh::of(1, Arc::new_uninit_slice);
+        fresh.lines().fill(MaybeUninit::new(line));
+        // SAFETY: the line has been written.
+        unsafe { fresh.assume_init() }
+    }
+
+    /// Returns a pointer to the first cache line. The pointer is derived from that of the `Arc`, so the lines may be written
+    /// through it while no other buffer shares them.
+    #[inline]
+    pub(super) fn first(&self) -> *const Line {
+        Arc::as_ptr(&self.words).cast::<u64>().wrapping_add(self.place.first).cast()
+    }
+
     /// Returns whether another buffer shares these cache lines.
     pub(super) fn is_shared(&self) -> bool {
         Arc::strong_count(&self.words) > 1
     }
 
+    /// Returns the cache lines for writing; `None` if another buffer shares them.
+    pub(super) fn unshared(&mut self) -> Option<&mut [Line]> {
+        let Place { first, lines } = self.place;
+        let words = &mut Arc::get_mut(&mut self.words)?[first..][..lines * WORDS];
+        // SAFETY: these words, borrowed exclusively, begin at the start of a line and are `lines` initialized lines.
+        Some(unsafe { std::slice::from_raw_parts_mut(words.as_mut_ptr().cast(), lines) })
+    }
+
     /// Returns the cache lines for writing; first copies them if another buffer shares them.
     pub(super) fn make_mut(&mut self) -> &mut [Line] {
         if Arc::get_mut(&mut self.words).is_none() {
-            let mut own = Fresh::of(self.place.lines, Arc::new_uninit_slice);
+            let lines = self.place.lines;
+            let recycled = Fresh::recycled(lines);
+            let mut own = recycled.unwrap_or_else(|| Fresh::of(lines, Arc::new_uninit_slice));
             own.lines().write_copy_of_slice(self);
             // SAFETY: all lines have been written.
             *self = unsafe { own.assume_init() };
         }
-        let Place { first, lines } = self.place;
-        let words = Arc::get_mut(&mut self.words).unwrap_or_default();
-        bytemuck::cast_slice_mut(&mut words[first..][..lines * WORDS])
+        self.unshared().unwrap_or_default()
+    }
+}
+
+/// Keeps large memory for the next buffer of its size.
+impl Drop for Buffer {
+    #[inline]
+    fn drop(&mut self) {
+        if self.place.is_large() && Arc::get_mut(&mut self.words).is_some() {
+            recycled::keep(std::mem::take(&mut self.words), self.place.first);
+        }
     }
 }
 
 impl Deref for Buffer {
     type Target = [Line];
 
+    #[inline]
     fn deref(&self) -> &[Line] {
         let Place { first, lines } = self.place;
-        bytemuck::cast_slice(&self.words[first..][..lines * WORDS])
+        let words = &self.words[first..][..lines * WORDS];
+        // SAFETY: these words begin at the start of a line and are `lines` initialized lines.
+        unsafe { std::slice::from_raw_parts(words.as_ptr().cast(), lines) }
     }
+}
+
+/// Returns the number of words that are allocated for `lines` cache lines of a large buffer: a page more, in which the
+/// buffer begins at a varying offset, and a line, as the memory may begin in the middle of one. So buffers of equal size
+/// have equal numbers of words, and can take each other's memory.
+fn large_words(lines: usize) -> usize {
+    (lines + PAGE + 1) * WORDS
 }
 
 /// Returns whether an allocation of `lines` cache lines would succeed. Tries it only from `HUGE` bytes on; below,
 /// the answer is yes.
 fn has_room(lines: usize) -> bool {
-    lines * size_of::<Line>() < HUGE || Vec::<Line>::new().try_reserve_exact(lines + PAGE).is_ok()
+    let fits = || Vec::<Line>::new().try_reserve_exact(lines + PAGE + 1).is_ok();
+    lines * size_of::<Line>() < HUGE || fits() || {
+        recycled::free();
+        fits()
+    }
 }

@@ -6,3 +6,8 @@ use bytemuck::{Pod, Zeroable};
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C, align(64))]
 pub struct Line(pub(super) [u64; 8]);
+
+impl Line {
+    /// A line of zeros.
+    pub const ZERO: Line = Line([0; 8]);
+}

@@ -25,6 +25,7 @@ mod line;
 #[cfg(feature = "ndarray")]
 mod ndarray;
 mod print;
+mod recycled;
 mod refused;
 mod row_major;
 #[cfg(feature = "serde")]
@@ -92,7 +93,10 @@ impl Tensor {
 
     /// Makes a scalar tensor (no axes) from one element.
     pub fn scalar<T: Element>(x: T) -> Tensor {
-        Tensor::filled_by(ArrayType::new(T::DTYPE, Shape::scalar()), [x])
+        let (stored, mut line) = (x.store(), Line::ZERO);
+        let bytes = bytemuck::bytes_of(&stored);
+        bytemuck::bytes_of_mut(&mut line)[..bytes.len()].copy_from_slice(bytes);
+        Tensor { ty: ArrayType::new(T::DTYPE, Shape::scalar()), lines: Buffer::of(line) }
     }
 
     /// Makes a tensor with one axis from its elements.
@@ -180,7 +184,8 @@ impl Tensor {
         }
         let mut t = Tensor::zeros_of(ty)?;
         t.bytes_mut().copy_from_slice(bytes);
-        t.with_truth()
+        t.check_truth()?;
+        Ok(t)
     }
 
     /// Makes a tensor of type `ty` from a buffer that was written elsewhere. The buffer's first bytes are the
@@ -195,18 +200,40 @@ impl Tensor {
                 format!("a buffer of {} lines is not that of a tensor of {ty}", lines.len());
             return Err(Problem::new(Kind::Shape, message, ""));
         }
-        Tensor { ty, lines }.with_truth()
+        let t = Tensor { ty, lines };
+        t.check_truth()?;
+        Ok(t)
     }
 
-    /// Returns the tensor unchanged; an error if its dtype is `bool` and a byte is neither 0 nor 1.
-    fn with_truth(self) -> Result<Tensor, Problem> {
+    /// Checks that each byte is 0 or 1 if the dtype is `bool`. An engine that has written to the memory of a tensor calls
+    /// this.
+    ///
+    /// # Errors
+    /// [`Kind::Dtype`] with the first other byte.
+    #[inline]
+    pub fn check_truth(&self) -> Result<(), Problem> {
         if self.dtype() == Dtype::Bool
             && let Some(byte) = self.bytes().iter().find(|b| **b > 1)
         {
             let message = format!("a buffer for {} holds the byte {byte}", self.ty);
             return Err(Problem::new(Kind::Dtype, message, "a bool is the byte 0 or the byte 1"));
         }
-        Ok(self)
+        Ok(())
+    }
+
+    /// Returns the memory of the tensor for writing, if no clone shares it. An engine writes its results there. The bytes
+    /// behind the last element are 0 and must stay so.
+    ///
+    /// ```
+    /// use tapeloom_ir::Tensor;
+    /// let mut x = Tensor::from([1.0, 2.0]);
+    /// assert_eq!(x.unshared_lines().map(|lines| lines.len()), Some(1));
+    /// let y = x.clone();
+    /// assert!(x.unshared_lines().is_none());
+    /// # drop(y);
+    /// ```
+    pub fn unshared_lines(&mut self) -> Option<&mut [Line]> {
+        self.lines.unshared()
     }
 
     /// Makes a tensor whose elements are all `x`: a Rust number, a `bool`, or a [`Literal`].
@@ -234,11 +261,13 @@ impl Tensor {
     }
 
     /// Returns the tensor's type: dtype and shape.
+    #[inline]
     pub fn ty(&self) -> &ArrayType {
         &self.ty
     }
 
     /// Returns the dtype of the elements.
+    #[inline]
     pub fn dtype(&self) -> Dtype {
         self.ty.dtype
     }
@@ -254,6 +283,7 @@ impl Tensor {
     }
 
     /// Returns the bytes of the elements: in row-major order, native byte order, without gaps.
+    #[inline]
     pub fn bytes(&self) -> &[u8] {
         &bytemuck::cast_slice::<Line, u8>(&self.lines)[..self.ty.bytes()]
     }
@@ -302,9 +332,16 @@ impl Tensor {
         Ok(Tensor { ty, lines: self.lines.clone() })
     }
 
+    /// Returns a pointer to the first element. An engine may write to the memory of a tensor that no clone shares.
+    #[inline]
+    pub fn as_ptr(&self) -> *const u8 {
+        self.lines.first().cast()
+    }
+
     /// Returns the address of the buffer, which clones of a tensor share.
+    #[inline]
     pub fn address(&self) -> usize {
-        self.lines.as_ptr().addr()
+        self.lines.first().addr()
     }
 }
 

@@ -144,6 +144,10 @@ fn expand(input: &DeriveInput) -> Result<TokenStream, Error> {
         let (member, tree) = (&p.member, tree(p));
         quote!(#tree::leaves(&self.#member, visit);)
     });
+    let leaves_mut = parts.iter().filter(|p| p.kind == Holds::Arrays).map(|p| {
+        let (member, tree) = (&p.member, tree(p));
+        quote!(#tree::leaves_mut(&mut self.#member, visit);)
+    });
     // Generates a constructor that calls `from_leaves` of each field's type. It is the body of `from_leaves`, and, for
     // leaves of another type, of `with_leaves`.
     let build = |to: TokenStream| {
@@ -211,6 +215,9 @@ fn expand(input: &DeriveInput) -> Result<TokenStream, Error> {
                 }
                 fn leaves<'__a>(&'__a self, visit: &mut dyn FnMut(&'__a #leaf)) {
                     #(#leaves)*
+                }
+                fn leaves_mut<'__a>(&'__a mut self, visit: &mut dyn FnMut(&'__a mut #leaf)) {
+                    #(#leaves_mut)*
                 }
                 fn from_leaves(
                     structure: &Self::Structure,

@@ -17,7 +17,7 @@ use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 use tapeloom_backend::accelerator::{RunConfig, Statistics};
-use tapeloom_backend::{MachineModel, Options, Profile, Target};
+use tapeloom_backend::{MachineModel, Options, Profile, Results, Target};
 use tapeloom_ir::trace::{self, Handle, Param, Traced};
 use tapeloom_ir::{ArrayType, Kind, Limits, Loc, Problem, Tensor, check_keys};
 use tapeloom_transforms::{FLUSHED, changes};
@@ -154,12 +154,30 @@ impl Entry {
             && given.matches(&self.form)
     }
 
-    /// Runs the program.
-    fn run(&self, leaves: &TensorRefs<'_>, at: Loc) -> Result<Vec<Tensor>, Error> {
+    /// Runs the program, and appends the leaves of the results to `results`.
+    pub(super) fn run(
+        &self,
+        leaves: &TensorRefs<'_>,
+        at: Loc,
+        results: &mut Results,
+    ) -> Result<(), Error> {
         let mut operands = SmallVec::new();
         self.operands(leaves, &mut operands);
-        let results = self.program.run(&operands, self.limits.as_ref());
-        results.map_err(|p| Error::at(p, at))
+        let ran = self.program.run(&operands, self.limits.as_ref(), results);
+        ran.map_err(|p| Error::at(p, at))
+    }
+
+    /// Runs the program, and writes the leaves of the results to `results`, which has one tensor for each.
+    pub(super) fn run_into(
+        &self,
+        leaves: &TensorRefs<'_>,
+        at: Loc,
+        results: &mut [&mut Tensor],
+    ) -> Result<(), Error> {
+        let mut operands = SmallVec::new();
+        self.operands(leaves, &mut operands);
+        let ran = self.program.run_into(&operands, self.limits.as_ref(), results);
+        ran.map_err(|p| Error::at(p, at))
     }
 
     /// Runs the program on a simulated accelerator.
@@ -181,15 +199,29 @@ impl Entry {
         self.tensors.iter().for_each(|t| out.push(t));
     }
 
-    /// Runs the program. Returns an error if it was compiled for arguments of another form or of other types.
+    /// Runs the program, and appends the leaves of the results to `results`. Returns the form of the results; an error if
+    /// the program was compiled for arguments of another form or of other types.
     pub(super) fn call(
         &self,
         given: &dyn CallArgs,
         leaves: &TensorRefs<'_>,
         at: Loc,
-    ) -> Result<(Vec<Tensor>, &Form), Error> {
+        results: &mut Results,
+    ) -> Result<&Form, Error> {
+        self.check(given, leaves, at)?;
+        self.run(leaves, at, results)?;
+        Ok(&self.output)
+    }
+
+    /// Returns an error if the program was compiled for arguments of another form or of other types.
+    pub(super) fn check(
+        &self,
+        given: &dyn CallArgs,
+        leaves: &TensorRefs<'_>,
+        at: Loc,
+    ) -> Result<(), Error> {
         if self.takes(given, leaves) {
-            return Ok((self.run(leaves, at)?, &self.output));
+            return Ok(());
         }
         let problem = Problem::new(
             Kind::Arguments,
@@ -200,6 +232,11 @@ impl Entry {
             "pass arguments of that kind, or call the `Jit`, which compiles for each kind",
         );
         Err(Error::at(problem, at))
+    }
+
+    /// Returns the form of the results.
+    pub(super) fn output(&self) -> &Form {
+        &self.output
     }
 
     /// Returns a text that describes the first difference between the arguments of this program and those with the form
@@ -274,16 +311,18 @@ impl Core {
         self.programs = Programs::default();
     }
 
-    /// Runs the program for these arguments, and compiles it first if necessary. Returns the leaves of the results and
-    /// their form.
+    /// Runs the program for these arguments, and compiles it first if necessary. Appends the leaves of the results to
+    /// `results`, and returns their form.
     pub(super) fn call(
         &self,
         given: &dyn CallArgs,
         leaves: &TensorRefs<'_>,
         closure: &Closure<'_>,
-    ) -> Result<(Vec<Tensor>, &Form), Error> {
+        results: &mut Results,
+    ) -> Result<&Form, Error> {
         let entry = self.program(given, leaves, closure)?;
-        Ok((entry.run(leaves, self.at)?, &entry.output))
+        entry.run(leaves, self.at, results)?;
+        Ok(&entry.output)
     }
 
     /// Runs the program on a simulated accelerator.

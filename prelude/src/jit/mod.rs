@@ -32,10 +32,12 @@ use crate::tree::{Args, Form, Leaf, TensorRefs, Tree};
 use crate::var::caller;
 use crate::{Error, Var};
 use program::Engine;
+use smallvec::SmallVec;
+use std::any::Any;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use tapeloom_backend::accelerator::{RunConfig, Statistics};
-use tapeloom_backend::{MachineModel, Profile, Target};
+use tapeloom_backend::{MachineModel, Profile, Results, Target};
 use tapeloom_ir::trace::{Handle, Traced};
 use tapeloom_ir::{ArrayType, Cancel, Loc, Problem, Tensor};
 
@@ -88,13 +90,40 @@ fn call<A: Tree<Var>, B: Tree<Var>>(
 ) -> Result<B::With<Tensor>, Error> {
     let mut leaves = TensorRefs::new();
     args.tensors(&mut leaves);
-    let (results, form) = core.call(&TypedArgs(args), &leaves, &at_args(f, args, core.at))?;
-    tree_of::<B>(form, results)
+    let mut results = Results::new();
+    let closure = at_args(f, args, core.at);
+    let form = core.call(&TypedArgs(args), &leaves, &closure, &mut results)?;
+    tree_of::<B>(form, results.drain(..))
+}
+
+/// Runs a program, and writes its results to the tree `results`. If this tree has another structure than the results, it
+/// is replaced.
+fn run_into<B: Tree<Var>>(
+    entry: &Entry,
+    leaves: &TensorRefs<'_>,
+    at: Loc,
+    results: &mut B::With<Tensor>,
+) -> Result<(), Error> {
+    // A tree has the same type of structure for all types of leaves, but the trait cannot say so.
+    let structure = entry.output().structure::<B>().map(|s| s as &dyn Any);
+    let same = structure.and_then(|s| s.downcast_ref()).is_some_and(|s| results.has_structure(s));
+    if !same {
+        let mut leaves_of_results = Results::new();
+        entry.run(leaves, at, &mut leaves_of_results)?;
+        *results = tree_of::<B>(entry.output(), leaves_of_results)?;
+        return Ok(());
+    }
+    let mut tensors: SmallVec<[&mut Tensor; 8]> = SmallVec::new();
+    results.leaves_mut(&mut |tensor| tensors.push(tensor));
+    entry.run_into(leaves, at, &mut tensors)
 }
 
 /// Builds the tree of results from their form and leaves. Returns an error if the form is not that of a tree of type
 /// `B`.
-fn tree_of<B: Tree<Var>>(form: &Form, results: Vec<Tensor>) -> Result<B::With<Tensor>, Error> {
+fn tree_of<B: Tree<Var>>(
+    form: &Form,
+    results: impl IntoIterator<Item = Tensor>,
+) -> Result<B::With<Tensor>, Error> {
     match form.structure::<B>() {
         Some(structure) => tree::<B>(structure, results),
         None => Err(Problem::internal("results of another type").into()),
@@ -104,7 +133,7 @@ fn tree_of<B: Tree<Var>>(form: &Form, results: Vec<Tensor>) -> Result<B::With<Te
 /// Builds the tree of results from their structure and leaves.
 pub(crate) fn tree<B: Tree<Var>>(
     structure: &B::Structure,
-    results: Vec<Tensor>,
+    results: impl IntoIterator<Item = Tensor>,
 ) -> Result<B::With<Tensor>, Error> {
     let mut results = results.into_iter();
     let mut complete = true;
@@ -142,8 +171,33 @@ impl<A: Tree<Var>, B: Tree<Var>> Compiled<A, B> {
     pub fn call(&self, args: impl Args<A>) -> Result<B::With<Tensor>, Error> {
         let given = TypedArgs(&args);
         let leaves = given.leaves();
-        let (results, form) = self.entry.call(&given, &leaves, self.at)?;
-        tree_of::<B>(form, results)
+        let mut results = Results::new();
+        let form = self.entry.call(&given, &leaves, self.at, &mut results)?;
+        tree_of::<B>(form, results.drain(..))
+    }
+
+    /// Runs the compiled program on arguments and writes its results to `results`, as [`Jit::call_into`] does.
+    ///
+    /// # Errors
+    /// As [`Compiled::call`].
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let f = jit(|x: Var| (2.0 * x, x.sum())).compile([0.0; 3])?;
+    /// let mut results = f.call([1.0, 2.0, 3.0])?;
+    /// f.call_into([4.0, 5.0, 6.0], &mut results)?;
+    /// assert_eq!(results, (Tensor::from([8.0, 10.0, 12.0]), Tensor::from(15.0)));
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    pub fn call_into(
+        &self,
+        args: impl Args<A>,
+        results: &mut B::With<Tensor>,
+    ) -> Result<(), Error> {
+        let given = TypedArgs(&args);
+        let leaves = given.leaves();
+        self.entry.check(&given, &leaves, self.at)?;
+        run_into::<B>(&self.entry, &leaves, self.at, results)
     }
 }
 
@@ -225,6 +279,52 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
     /// All mistakes made while the closure was traced; operations that the target does not support.
     pub fn call(&self, args: impl Args<A>) -> Result<B::With<Tensor>, Error> {
         call(&self.core, &self.f, &args)
+    }
+
+    /// Runs the program on data, like [`Jit::call`], and writes its results to `results`, a tree of the results of an
+    /// earlier call. A tensor of `results` keeps its memory if it has the shape and dtype of the new result, and no clone
+    /// of it is alive; otherwise it is replaced by a new tensor. If all of them keep their memory, the call allocates
+    /// nothing for results. Results have the same bits as those of [`Jit::call`].
+    ///
+    /// So a training step with two sets of parameters, one of which is read while the other is written, allocates no
+    /// arrays:
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let loss = |(w, x): (Var, Var)| (x * w - 1.0).square().mean();
+    /// let step = jit(move |(w, x): (Var, Var)| w - 0.1 * grad(|w| loss((w, x)))(w));
+    /// let x = Tensor::full(&[1000], 2.0)?;
+    /// let mut w = Tensor::zeros(&[1000], Dtype::F64)?;
+    /// let mut next = w.zeros_like();
+    /// for _ in 0..10 {
+    ///     step.call_into((&w, &x), &mut next)?;
+    ///     std::mem::swap(&mut w, &mut next);
+    /// }
+    /// # assert!(w.to_vec::<f64>()?[0] > 0.0);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    ///
+    /// `results` may be any tree of the results' type, also one of another structure or with tensors of other types.
+    /// Only machine code keeps memory: interpreters and simulated accelerators make new tensors.
+    ///
+    /// # Errors
+    /// As [`Jit::call`]. If the call fails, each tensor of `results` still has its shape and dtype, but its elements may
+    /// be old ones, new ones, or zeros.
+    ///
+    /// Source: the argument `out` of functions in NumPy and PyTorch, for all results of a program. Donated arguments in
+    /// JAX save memory as well, but the arrays of the caller are no longer valid behind the call.
+    #[doc(alias = "out")]
+    #[doc(alias = "donate")]
+    #[doc(alias = "donate_argnums")]
+    pub fn call_into(
+        &self,
+        args: impl Args<A>,
+        results: &mut B::With<Tensor>,
+    ) -> Result<(), Error> {
+        let (given, at) = (TypedArgs(&args), self.core.at);
+        let leaves = given.leaves();
+        let entry = self.core.program(&given, &leaves, &at_args(&self.f, &args, at))?;
+        run_into::<B>(entry, &leaves, at, results)
     }
 
     /// Compiles the program now, for arguments of the structure, shapes and dtypes of `args`. Calls of the returned

@@ -3,7 +3,7 @@
 use super::explain::Stage;
 use std::time::{Duration, Instant};
 use tapeloom_backend::accelerator::{RunConfig, Statistics};
-use tapeloom_backend::{Options, Runnable, Target};
+use tapeloom_backend::{Options, Results, Runnable, Target};
 use tapeloom_ir::{
     FuncId, Kind, Limits, Module, Problem, Tensor, eval, eval_finite, eval_within, print_function,
 };
@@ -63,27 +63,47 @@ impl Program {
         Ok(Program::Native(Box::new(compiled)))
     }
 
-    /// Runs the program.
+    /// Runs the program, and appends its results to `results`.
     pub(super) fn run(
         &self,
         args: &[&Tensor],
         limits: Option<&Limits>,
-    ) -> Result<Vec<Tensor>, Problem> {
-        let interpreted = |run: &dyn Fn() -> Result<Vec<Tensor>, Problem>| match limits {
+        results: &mut Results,
+    ) -> Result<(), Problem> {
+        match self {
+            Program::Native(compiled) => return compiled.run(args, limits, results),
+            Program::Interpreted(..) | Program::Finite(..) => {}
+        }
+        results.extend(self.interpret(args, limits)?);
+        Ok(())
+    }
+
+    /// Runs the program, and writes its results to `results`, one tensor for each result.
+    pub(super) fn run_into(
+        &self,
+        args: &[&Tensor],
+        limits: Option<&Limits>,
+        results: &mut [&mut Tensor],
+    ) -> Result<(), Problem> {
+        match self {
+            Program::Native(compiled) => return compiled.call_into(args, results, limits),
+            Program::Interpreted(..) | Program::Finite(..) => {}
+        }
+        let all = self.interpret(args, limits)?;
+        results.iter_mut().zip(all).for_each(|(result, new)| **result = new);
+        Ok(())
+    }
+
+    /// Runs the program in the reference interpreter. Machine code is run by [`Program::run`].
+    fn interpret(&self, args: &[&Tensor], limits: Option<&Limits>) -> Result<Vec<Tensor>, Problem> {
+        let run = || match self {
+            Program::Native(compiled) => compiled.call(args),
+            Program::Interpreted(module, function) => eval(module, *function, &owned(args)),
+            Program::Finite(module, function) => eval_finite(module, *function, &owned(args)),
+        };
+        match limits {
             Some(limits) => limits.begin().and_then(|()| eval_within(limits, run)),
             None => run(),
-        };
-        match self {
-            Program::Native(compiled) => match limits {
-                Some(limits) => Ok(compiled.call_within(args, limits)?.0),
-                None => compiled.call(args),
-            },
-            Program::Interpreted(module, function) => {
-                interpreted(&|| eval(module, *function, &owned(args)))
-            }
-            Program::Finite(module, function) => {
-                interpreted(&|| eval_finite(module, *function, &owned(args)))
-            }
         }
     }
 

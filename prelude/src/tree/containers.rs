@@ -11,6 +11,7 @@ impl<L> Tree<L> for () {
         true
     }
     fn leaves<'a>(&'a self, _: &mut dyn FnMut(&'a L)) {}
+    fn leaves_mut<'a>(&'a mut self, _: &mut dyn FnMut(&'a mut L)) {}
     fn from_leaves((): &(), _: &mut dyn FnMut() -> L) {}
     fn with_leaves<M: Leaf>((): &(), _: &mut dyn FnMut() -> M) {}
     fn paths((): &(), _: &mut String, _: &mut dyn FnMut(&str)) {}
@@ -28,6 +29,9 @@ impl<L, A: Tree<L>> Tree<L> for Box<A> {
     }
     fn leaves<'a>(&'a self, visit: &mut dyn FnMut(&'a L)) {
         (**self).leaves(visit);
+    }
+    fn leaves_mut<'a>(&'a mut self, visit: &mut dyn FnMut(&'a mut L)) {
+        (**self).leaves_mut(visit);
     }
     fn from_leaves(structure: &Self::Structure, next: &mut dyn FnMut() -> L) -> Self {
         Box::new(A::from_leaves(structure, next))
@@ -67,6 +71,11 @@ impl<L, A: Tree<L>> Tree<L> for Option<A> {
     fn leaves<'a>(&'a self, visit: &mut dyn FnMut(&'a L)) {
         if let Some(a) = self {
             a.leaves(visit);
+        }
+    }
+    fn leaves_mut<'a>(&'a mut self, visit: &mut dyn FnMut(&'a mut L)) {
+        if let Some(a) = self {
+            a.leaves_mut(visit);
         }
     }
     fn from_leaves(structure: &Self::Structure, next: &mut dyn FnMut() -> L) -> Self {
@@ -112,6 +121,11 @@ impl<L, A: Tree<L>> Tree<L> for Vec<A> {
             a.leaves(visit);
         }
     }
+    fn leaves_mut<'a>(&'a mut self, visit: &mut dyn FnMut(&'a mut L)) {
+        for a in self {
+            a.leaves_mut(visit);
+        }
+    }
     fn from_leaves(structure: &Self::Structure, next: &mut dyn FnMut() -> L) -> Self {
         structure.iter().map(|s| A::from_leaves(s, next)).collect()
     }
@@ -155,6 +169,11 @@ impl<L, A: Tree<L>, const N: usize> Tree<L> for [A; N] {
             a.leaves(visit);
         }
     }
+    fn leaves_mut<'a>(&'a mut self, visit: &mut dyn FnMut(&'a mut L)) {
+        for a in self {
+            a.leaves_mut(visit);
+        }
+    }
     fn from_leaves(structure: &Self::Structure, next: &mut dyn FnMut() -> L) -> Self {
         structure.each_ref().map(|s| A::from_leaves(s, next))
     }
@@ -196,6 +215,11 @@ impl<L, A: Tree<L>> Tree<L> for BTreeMap<String, A> {
     fn leaves<'a>(&'a self, visit: &mut dyn FnMut(&'a L)) {
         for a in self.values() {
             a.leaves(visit);
+        }
+    }
+    fn leaves_mut<'a>(&'a mut self, visit: &mut dyn FnMut(&'a mut L)) {
+        for a in self.values_mut() {
+            a.leaves_mut(visit);
         }
     }
     fn from_leaves(structure: &Self::Structure, next: &mut dyn FnMut() -> L) -> Self {

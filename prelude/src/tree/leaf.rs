@@ -50,6 +50,9 @@ macro_rules! leaf {
             fn leaves<'a>(&'a self, visit: &mut dyn FnMut(&'a $t)) {
                 visit(self);
             }
+            fn leaves_mut<'a>(&'a mut self, visit: &mut dyn FnMut(&'a mut $t)) {
+                visit(self);
+            }
             fn from_leaves((): &(), next: &mut dyn FnMut() -> $t) -> $t {
                 next()
             }

@@ -16,6 +16,9 @@ macro_rules! tuple {
             fn leaves<'a>(&'a self, visit: &mut dyn FnMut(&'a L)) {
                 $(self.$i.leaves(visit);)+
             }
+            fn leaves_mut<'a>(&'a mut self, visit: &mut dyn FnMut(&'a mut L)) {
+                $(self.$i.leaves_mut(visit);)+
+            }
             fn from_leaves(structure: &Self::Structure, next: &mut dyn FnMut() -> L) -> Self {
                 ($($T::from_leaves(&structure.$i, next),)+)
             }

@@ -2,6 +2,7 @@
 
 mod absurd;
 mod arguments;
+mod call_into;
 mod captures;
 mod complex;
 mod control;

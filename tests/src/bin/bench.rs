@@ -158,6 +158,7 @@ const LONG: [&str; 1] = ["native"];
 const GROUPS: [Group; 22] = [
     ("scalar", |print| {
         print("scalar_grad_call_ns", scalar_call()?, "ns");
+        print("scalar_grad_call_into_ns", scalar_call_into()?, "ns");
         Ok(())
     }),
     ("unrolled", |print| {
@@ -947,6 +948,18 @@ fn scalar_call() -> Outcome<f64> {
     let x = Tensor::from(0.5);
     let call = || {
         f.call(&x)?;
+        Ok(())
+    };
+    Ok(1e9 * median(101, 10_000, call)?)
+}
+
+/// Returns the nanoseconds of a call that allocates nothing, of a `Compiled`, which skips the search for a program.
+fn scalar_call_into() -> Outcome<f64> {
+    let x = Tensor::from(0.5);
+    let f = jit(scalar()).compile(&x)?;
+    let mut y = f.call(&x)?;
+    let call = || {
+        f.call_into(&x, &mut y)?;
         Ok(())
     };
     Ok(1e9 * median(101, 10_000, call)?)

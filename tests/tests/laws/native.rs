@@ -8,7 +8,7 @@ use crate::derivatives::derived;
 use crate::for_all;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use tapeloom_backend::{Options, Target, compile};
+use tapeloom_backend::{Options, Runnable, Target, compile};
 use tapeloom_ir::prim::{Dot, Operand, Reduce, Reducer};
 use tapeloom_ir::{
     ArrayType, Builder, Draft, Dtype, FuncId, Literal, Module, Op, Scalar, Tensor, Type,
@@ -273,7 +273,9 @@ fn compiled(m: &Module, case: &Case, agree: Agreement) -> Result<(), Failure> {
     // Returns the results of the interpreted loop program and of machine code.
     let called = |args: &[Tensor]| -> Result<[Vec<Tensor>; 2], Failure> {
         let args: Vec<&Tensor> = args.iter().collect();
-        Ok([kernels.call(&args)?, machine.call(&args)?])
+        let results = machine.call(&args)?;
+        in_given_memory(&machine, &args, &results)?;
+        Ok([kernels.call(&args)?, results])
     };
     let args: Vec<&Tensor> = case.args.iter().collect();
     simulated(&kernels, &args, &kernels.call(&args)?).map_err(|e| format!("{e}\n{}", program()))?;
@@ -307,6 +309,24 @@ fn compiled(m: &Module, case: &Case, agree: Agreement) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// Runs machine code into tensors that hold other numbers, and compares them with the results `want` in new memory. The
+/// tensors must keep their memory.
+fn in_given_memory(code: &Runnable, args: &[&Tensor], want: &[Tensor]) -> Result<(), Failure> {
+    let other = |ty: &ArrayType| match ty.dtype {
+        Dtype::Bool => Literal::bool(true),
+        dtype => Literal::of(dtype, 77.0),
+    };
+    let filled = |y: &Tensor| tensor_of(y.ty(), |_| other(y.ty()));
+    let mut given: Vec<Tensor> = want.iter().map(filled).collect();
+    let memory: Vec<usize> = given.iter().map(Tensor::address).collect();
+    code.call_into(args, &mut given.iter_mut().collect::<Vec<_>>(), None)?;
+    if given != want {
+        return Err(format!("{given:?} in given memory, {want:?} in new memory").into());
+    }
+    let kept = given.iter().map(Tensor::address).eq(memory);
+    if kept { Ok(()) } else { Err("a result is not in the given memory".into()) }
 }
 
 fn exactly(m: &Module, case: &Case, target: Target) -> Result<(), Failure> {

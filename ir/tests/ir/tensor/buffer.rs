@@ -48,6 +48,38 @@ fn buffers_of_every_size_begin_on_a_line_and_are_zero() {
     }
 }
 
+/// A large buffer takes the memory of a dropped one of its size, unless a clone holds it. Zeros are zeros there, too.
+#[test]
+fn large_memory_is_recycled() {
+    // No other test has arrays of this size.
+    let shape = [LARGE_BYTES / 8 + 1234];
+    let zeros = || Tensor::zeros(&shape, Dtype::F64).unwrap();
+    let x = Tensor::full(&shape, 7.0).unwrap();
+    let (memory, clone) = (x.address(), x.clone());
+    drop(x);
+    let other = zeros();
+    assert_ne!(other.address(), memory);
+    drop(clone);
+    let next = zeros();
+    assert_eq!(next.address(), memory);
+    assert!(next.bytes().iter().all(|byte| *byte == 0));
+    assert!(other.bytes().iter().all(|byte| *byte == 0));
+}
+
+/// Engines write to the memory of a tensor that no clone shares.
+#[test]
+fn only_unshared_lines_are_written() {
+    let mut x = Tensor::from([1.0, 2.0, 3.0]);
+    let clone = x.clone();
+    assert!(x.unshared_lines().is_none());
+    drop(clone);
+    let begin = x.as_ptr();
+    let lines = x.unshared_lines().unwrap();
+    assert_eq!((lines.len(), lines.as_ptr().cast()), (1, begin));
+    lines.copy_from_slice(&[bytemuck::cast([4.0, 5.0, 6.0, 0.0, 0.0, 0.0, 0.0, 0.0])]);
+    assert_eq!(x, Tensor::from([4.0, 5.0, 6.0]));
+}
+
 #[test]
 fn written_lines_become_a_tensor() {
     let mut fresh = Fresh::new(2).unwrap();

@@ -1,0 +1,98 @@
+//! Allocations of calls of compiled programs.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use tapeloom::prelude::*;
+use tapeloom_tests::Counting;
+
+/// The number of allocations of the third call, in which all memory of earlier calls is in place.
+fn blocks<T>(mut call: impl FnMut() -> T) -> usize {
+    drop((call(), call()));
+    Counting::blocks(call).1
+}
+
+/// A call allocates each argument that is a Rust number and each result, and nothing else.
+#[test]
+fn a_call_of_a_scalar_function_allocates_its_result_only() {
+    let f = jit(grad(|x: Var| x.sin() * x));
+    let x = Tensor::from(0.5);
+    let compiled = f.compile(&x).unwrap();
+    let mut y = f.call(&x).unwrap();
+    assert_eq!(blocks(|| f.call(&x).unwrap()), 1);
+    assert_eq!(blocks(|| f.call(0.5).unwrap()), 2);
+    assert_eq!(blocks(|| compiled.call(&x).unwrap()), 1);
+    assert_eq!(blocks(|| f.call_into(&x, &mut y).unwrap()), 0);
+    assert_eq!(blocks(|| compiled.call_into(&x, &mut y).unwrap()), 0);
+    assert_eq!(y, f.call(&x).unwrap());
+
+    // The same holds with intermediate results in memory, and for tuples of up to four results.
+    let g = jit(|x: Var| {
+        let sorted = x.sort(0);
+        (sorted.sum(), sorted, (x * 2.0).cumsum(0))
+    });
+    let x = Tensor::from([3.0, 1.0, 2.0]);
+    assert_eq!(blocks(|| g.call(&x).unwrap()), 3);
+    let mut y = g.call(&x).unwrap();
+    assert_eq!(blocks(|| g.call_into(&x, &mut y).unwrap()), 0);
+}
+
+#[derive(Tree, Clone)]
+struct Model<L: tapeloom::tree::Leaf> {
+    w: L,
+    b: L,
+    state: optim::Saved<optim::Adam, (Var, Var), L>,
+}
+
+/// Trains with two sets of parameters and optimiser state, which are written alternately. After some steps, a step may
+/// allocate `bytes` bytes, and must give the numbers of ordinary calls.
+fn check(w: &Tensor, x: &Tensor, predict: impl Fn(Var, Var) -> Var + Copy + 'static, bytes: usize) {
+    let adam = optim::adam(0.01);
+    let init = jit(|(w, b): (Var, Var)| Model { w, b, state: adam.init(&(w, b)) });
+    let step = jit(|(m, x): (Model<Var>, Var)| {
+        let loss = |(w, b): (Var, Var)| (predict(w.tanh(), x) + b).square().mean();
+        let (loss, gradient) = value_and_grad(loss)((m.w, m.b));
+        let ((w, b), state) = adam.step(&gradient, &m.state, &(m.w, m.b));
+        (loss, Model { w, b, state })
+    });
+    let b = Tensor::zeros(&[400], Dtype::F32).unwrap();
+    let mut model = init.call((w, &b)).unwrap();
+    let mut next = step.call((&model, x)).unwrap();
+    let mut advance = || {
+        step.call_into((&model, x), &mut next).unwrap();
+        std::mem::swap(&mut model, &mut next.1);
+    };
+    (0..4).for_each(|_| advance());
+    let (_, most) = Counting::most(&mut advance);
+    assert!(most <= bytes, "{most} bytes");
+    // Without given memory, a step allocates all results.
+    let (_, most) = Counting::most(|| step.call((&model, x)).unwrap());
+    assert!(most > 3 * w.elements() * 4, "{most}");
+    let mut other = init.call((w, &b)).unwrap();
+    for _ in 0..5 {
+        other = step.call((&other, x)).unwrap().1;
+    }
+    assert_eq!((other.w, other.b), (model.w, model.b));
+}
+
+#[test]
+fn a_training_step_into_given_memory_allocates_no_arrays() {
+    let (rows, batch) = (300, 8);
+    let w = Tensor::full(&[rows, 400], 0.01_f32).unwrap();
+    let x = Tensor::full(&[rows, 1], 1.0_f32).unwrap();
+    // The bytes are lists of arguments and results, which has more than eight leaves.
+    check(&w, &x, |w, x| w * x, 2 << 10);
+    // The matrix library copies blocks of large operands into memory of its own.
+    let x = Tensor::full(&[batch, rows], 1.0_f32).unwrap();
+    check(&w, &x, |w, x| x.dot(w), w.elements() * 4 / 2);
+}
+
+/// The memory of dropped tensors is recycled; at most 256 MiB of it are kept.
+#[test]
+fn dropped_tensors_keep_a_bounded_memory() {
+    let before = Counting::held();
+    let all: Vec<Tensor> = (0..5).map(|_| Tensor::zeros(&[8 << 20], Dtype::F64).unwrap()).collect();
+    assert!(Counting::held() - before >= 5 << 26);
+    drop(all);
+    let kept = Counting::held().saturating_sub(before);
+    assert!((1 << 26..=1 << 28).contains(&kept), "{kept} bytes");
+}
