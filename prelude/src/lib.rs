@@ -121,7 +121,9 @@ pub use host_calls::{Failure, callback, callback_batched, debug_print, tap, tap_
 #[doc(inline)]
 pub use implicit::*;
 #[doc(inline)]
-pub use jit::{CallReport, Compiled, Explanation, Jit, Stage, eval_shape, jit, run};
+pub use jit::{
+    CallReport, Compiled, Explanation, Jit, SimplifyReport, Stage, eval_shape, jit, run,
+};
 #[doc(inline)]
 pub use linalg::{MatrixNorm, Triangle};
 #[doc(inline)]
@@ -145,6 +147,8 @@ pub use tapeloom_derive::Tree;
 pub use tapeloom_ir::{
     ArrayType, Cancel, Dtype, Element, Kind, LoopCount, Policy, Problem, Shape, Tensor,
 };
+#[doc(inline)]
+pub use tapeloom_transforms::{Cost, Simplification};
 #[doc(inline)]
 pub use transform::*;
 #[doc(inline)]

@@ -135,7 +135,8 @@ pub fn bisect_function(
     args: &[Tensor],
 ) -> Result<Verdict, Failure> {
     let mut search = Search::new(eval(module, f, args)?, print_functions(module, &[f]));
-    let mut after = |step: &'static transforms::Step, m: &Module, f: FuncId| {
+    let mut after = |done: transforms::Observed<'_>| {
+        let transforms::Observed { step, module: m, function: f, simplification: _ } = done;
         let found = eval(m, f, args).map_err(Failure::from);
         search.step(step, step.pass.exactness, print_functions(m, &[f]), found);
     };

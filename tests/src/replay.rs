@@ -89,7 +89,7 @@ fn accelerator() -> Target {
 
 fn run(m: &Module, f: FuncId, passes: &List, target: Target) -> Result<(), Failure> {
     let mut m = m.clone();
-    let f = passes.observed(&mut m, f, &mut |_, _, _| {})?;
+    let f = passes.observed(&mut m, f, &mut |_| {})?;
     compile(&m, f, &Options { target, ..Options::default() })?;
     Ok(())
 }

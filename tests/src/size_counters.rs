@@ -33,10 +33,7 @@ impl Tally {
             emitted: self.emitted + other.emitted,
             equations: self.equations + other.equations,
             kernels: self.kernels + other.kernels,
-            cost: Cost {
-                flops: self.cost.flops + other.cost.flops,
-                bytes: self.cost.bytes + other.cost.bytes,
-            },
+            cost: self.cost.plus(other.cost),
             time: self.time + other.time,
         }
     }
@@ -49,8 +46,8 @@ impl Tally {
         let mut m = module.clone();
         let start = Instant::now();
         let mut emitted = None;
-        let f = BEFORE_CODE.observed(&mut m, f, &mut |_, m, f| {
-            emitted.get_or_insert(m.function(f).equations.len());
+        let f = BEFORE_CODE.observed(&mut m, f, &mut |done| {
+            emitted.get_or_insert(done.module.function(done.function).equations.len());
         })?;
         let compiled = compile(&m, f, &Options::default())?;
         let time = start.elapsed();

@@ -1,9 +1,10 @@
 //! The public transforms and passes. The internal versions take more arguments, which derivative rules pass.
 
 use crate::dispatch::Transforms;
-use crate::passes::egraph::{self, Options, Simplified};
+use crate::passes::egraph::{self, Options};
 use crate::passes::pass::Pass;
-use crate::pipeline::{BEFORE_REVERSE, List, Step};
+use crate::passes::simplification::Simplified;
+use crate::pipeline::{BEFORE_REVERSE, List, Observed};
 use tapeloom_ir::lang::query::{BatchOf, JvpOf, LinearizeOf, PruneOf, TransposeOf, UnzipOf};
 use tapeloom_ir::prim::Regions;
 use tapeloom_ir::{FuncId, Module, PlanRequest, Policy, Problem, fingerprint};
@@ -99,7 +100,7 @@ impl Pass {
     /// # Errors
     /// Any error of the pass; [`tapeloom_ir::Kind::Internal`] if the verifier rejects the result.
     pub fn apply(&self, module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
-        self.run(&mut Transforms, module, f)
+        Ok(self.run(&mut Transforms, module, f)?.function)
     }
 }
 
@@ -109,11 +110,29 @@ impl List {
     /// # Errors
     /// Errors of [`Pass::apply`].
     pub fn run(&self, module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
-        self.run_with(&mut Transforms, module, f, &mut |_, _, _| {})
+        self.run_with(&mut Transforms, module, f, &mut |_| {})
     }
 
     /// Runs the passes of the list in order, as the compiler does: calls `after` with the resulting function after
     /// each step, and logs the [`fingerprint`]s of the first and of the last function.
+    ///
+    /// ```
+    /// use tapeloom_ir::parse_module;
+    /// use tapeloom_transforms::BEFORE_RELAXED_CODE;
+    /// let mut module = parse_module("func @f(%a: f64[], %b: f64[], %c: f64[]) -> (f64[]) {
+    ///   %x: f64[] = mul %a, %b
+    ///   %y: f64[] = mul %c, %a
+    ///   %z: f64[] = add %x, %y
+    ///   return %z
+    /// }").map_err(|e| e[0].clone())?;
+    /// let f = module.iter().next().map(|(id, _)| id).ok_or("no function")?;
+    /// let mut rules = Vec::new();
+    /// BEFORE_RELAXED_CODE.observed(&mut module, f, &mut |done| {
+    ///     rules.extend(done.simplification.iter().flat_map(|s| s.rules.keys().copied()));
+    /// })?;
+    /// assert_eq!(rules, ["add-factor"]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// Errors of [`List::run`].
@@ -121,7 +140,7 @@ impl List {
         &self,
         module: &mut Module,
         f: FuncId,
-        after: &mut dyn FnMut(&'static Step, &Module, FuncId),
+        after: &mut dyn FnMut(Observed<'_>),
     ) -> Result<FuncId, Problem> {
         let made = self.run_with(&mut Transforms, module, f, after)?;
         let of = |f| fingerprint::function(module, f);

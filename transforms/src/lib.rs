@@ -30,11 +30,12 @@ pub use api::{as_linear, batch, jvp, linearize, prune, simplify_with, transpose,
 pub use checkpoint::{keep_carries, known_names};
 pub use dispatch::Transforms;
 pub use passes::cost::Cost;
+pub use passes::egraph::Options as SimplifyOptions;
 pub use passes::egraph::rules::unusable;
-pub use passes::egraph::{Options as SimplifyOptions, Simplification, Simplified};
 pub use passes::pass::Pass;
+pub use passes::simplification::{Simplification, Simplified};
 pub use pipeline::{
     BEFORE_ACCELERATOR, BEFORE_BUDGET, BEFORE_CODE, BEFORE_RELAXED_CODE, BEFORE_REVERSE, FLUSHED,
-    List, PASSES, Step, by_name, changes,
+    List, Observed, PASSES, Step, by_name, changes,
 };
 pub use vjp::{VjpOf, vjp, vjp_within};

@@ -9,7 +9,8 @@ use crate::loops::{
     hoist_invariants, narrow_carries, promote_reads, rolling_buffer, stack_outputs,
     zero_trip_loops,
 };
-use crate::passes::pass::Pass;
+use crate::passes::pass::{Made, Pass};
+use crate::passes::simplification::Simplification;
 use crate::passes::{
     cse, dce, egraph, inline, peephole, polyphase, slice_operands, unroll_routines,
 };
@@ -279,6 +280,19 @@ pub fn changes<T>(f: impl FnOnce() -> T) -> (T, Vec<&'static Step>) {
     (result, CHANGES.replace(before).unwrap_or_default())
 }
 
+/// A program after a step of a list of passes, as an observer of the list gets it.
+#[derive(Clone, Copy, Debug)]
+pub struct Observed<'a> {
+    /// The step that ran.
+    pub step: &'static Step,
+    /// The module of the program.
+    pub module: &'a Module,
+    /// The function after the step. If the step's result is discarded, the function from before it.
+    pub function: FuncId,
+    /// The report of a step that simplifies, on all functions of the program together; `None` for other steps.
+    pub simplification: Option<&'a Simplification>,
+}
+
 impl List {
     /// All lists of passes.
     pub const ALL: [&'static List; 6] = [
@@ -290,34 +304,33 @@ impl List {
         &BEFORE_ACCELERATOR,
     ];
 
-    /// Runs the passes in order, and calls `after` with the function after each step. If a step's result is
-    /// discarded, `after` gets the function from before it.
+    /// Runs the passes in order, and calls `after` after each step.
     pub(crate) fn run_with(
         &self,
         regions: &mut dyn Regions,
         module: &mut Module,
         mut f: FuncId,
-        after: &mut dyn FnMut(&'static Step, &Module, FuncId),
+        after: &mut dyn FnMut(Observed<'_>),
     ) -> Result<FuncId, Problem> {
         // `kept` is the function before the steps that may still be discarded; `waiting` has these steps, each with its
         // result.
         let (mut kept, mut waiting) = (f, Vec::new());
         for step in self.steps {
             let made = step.pass.run(regions, module, f)?;
-            let changed = made != f;
+            let changed = made.function != f;
+            f = made.function;
             waiting.push((step, made));
-            f = made;
             if step.kept_if.is_some() {
                 continue;
             }
             let keep = changed || waiting.len() == 1;
-            for (step, made) in waiting.drain(..) {
-                let made = if keep { made } else { kept };
-                if made != kept {
+            for (step, Made { function, report }) in waiting.drain(..) {
+                let function = if keep { function } else { kept };
+                if function != kept {
                     CHANGES.with_borrow_mut(|all| all.iter_mut().for_each(|all| all.push(step)));
                 }
-                kept = made;
-                after(step, module, kept);
+                kept = function;
+                after(Observed { step, module, function, simplification: report.as_ref() });
             }
             f = kept;
         }

@@ -425,8 +425,17 @@ impl Core {
         };
         let report = compiled.report().clone();
         let misses = self.programs.iter().map(|link| link.why.clone()).collect();
-        let Seen { stages, loop_trees } = seen;
-        Ok(Explanation { stages, loop_trees, transforming, derived, report, boundary, misses })
+        let Seen { stages, simplified, loop_trees } = seen;
+        Ok(Explanation {
+            stages,
+            simplified,
+            transforming,
+            derived,
+            loop_trees,
+            report,
+            boundary,
+            misses,
+        })
     }
 
     /// Returns the number of compiled programs.
@@ -459,7 +468,7 @@ impl Core {
         }
         let mut traced = trace()?;
         if self.flushes {
-            let flushed = FLUSHED.observed(&mut traced.module, traced.function, &mut |_, _, _| ());
+            let flushed = FLUSHED.observed(&mut traced.module, traced.function, &mut |_| ());
             traced.function = flushed.map_err(|p| Error::at(p, self.at))?;
         }
         Ok(traced)

@@ -17,7 +17,8 @@
 use std::fmt;
 use std::time::Duration;
 use tapeloom_backend::{MachineModel, Report, TapePlan, Target, Vectors};
-use tapeloom_transforms::Step;
+use tapeloom_ir::{FuncId, Module};
+use tapeloom_transforms::{Simplification, Step};
 
 /// The program after one stage of compilation.
 #[derive(Clone, Debug)]
@@ -32,11 +33,56 @@ pub struct Stage {
     pub time: Duration,
 }
 
+/// The report of simplification by the e-graph: the rules that fired, and the program before and after it. Returned by
+/// [`Explanation::simplification`]; `Display` prints it as lines of text.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct SimplifyReport {
+    /// Rules, costs by the cost model, and sizes of e-graphs, summed over all functions of the program.
+    pub rules: Simplification,
+    /// The number of steps (loop nests, products and calls) of the lowered program, before and after simplification;
+    /// `None` if the program cannot be lowered.
+    pub steps: Option<(usize, usize)>,
+    /// The bytes that the steps read and write, before and after simplification; `None` if the program cannot be lowered.
+    pub bytes: Option<(u64, u64)>,
+}
+
+impl SimplifyReport {
+    /// Returns the report on a simplification of function `before` to `after`.
+    pub(super) fn of(
+        rules: Simplification,
+        module: &Module,
+        before: FuncId,
+        after: FuncId,
+    ) -> SimplifyReport {
+        let lowered = |f| {
+            let program = tapeloom_backend::schedule(module, f).ok()?;
+            Some((program.entry.body.len(), program.traffic()))
+        };
+        let was = lowered(before);
+        let is = if after == before { was } else { lowered(after) };
+        let both = was.zip(is);
+        let steps = both.map(|((was, _), (is, _))| (was, is));
+        SimplifyReport { rules, steps, bytes: both.map(|((_, was), (_, is))| (was, is)) }
+    }
+}
+
+impl fmt::Display for SimplifyReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let (Some((steps, left)), Some((bytes, moved))) = (self.steps, self.bytes) {
+            writeln!(f, "lowered: {steps} steps, {bytes} bytes -> {left} steps, {moved} bytes")?;
+        }
+        write!(f, "{}", self.rules)
+    }
+}
+
 /// A description of the compilation of a closure: stages, kernels, memory, times, and the reason of each compilation.
 /// `Display` prints all parts.
 #[derive(Clone, Debug)]
 pub struct Explanation {
     pub(super) stages: Vec<Stage>,
+    /// The report of the e-graph; `None` if it is not among the passes.
+    pub(super) simplified: Option<SimplifyReport>,
     pub(super) transforming: Duration,
     /// The passes that changed functions before they were differentiated.
     pub(super) derived: Vec<&'static Step>,
@@ -67,6 +113,25 @@ impl Explanation {
     pub fn reverse_passes(&self) -> String {
         let names: Vec<&str> = self.derived.iter().map(|step| step.pass.name).collect();
         names.join(", ")
+    }
+
+    /// Returns the report of simplification by the e-graph: the rules that fired, costs, and the loops and bytes of the
+    /// lowered program before and after it. `None` if the e-graph is not among the passes of the program.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let f = jit(|(x, y): (Var, Var)| (x * y + x * y.sin()).sum()).relaxed();
+    /// let x = Tensor::full(&[1000], 0.5)?;
+    /// let e = f.explain((&x, &x))?;
+    /// let report = e.simplification().ok_or("no e-graph")?;
+    /// assert_eq!(report.rules.rules.get("add-factor"), Some(&1), "x y + x z is x (y + z)");
+    /// assert!(report.rules.after.flops < report.rules.before.flops);
+    /// assert_eq!(report.bytes, Some((2 * 8000 + 8, 2 * 8000 + 8)));
+    /// assert!(e.to_string().contains("== simplification\nlowered: 1 steps"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn simplification(&self) -> Option<&SimplifyReport> {
+        self.simplified.as_ref()
     }
 
     /// Returns the target of the machine code as a triple, for instance `x86_64-unknown-linux-gnu`.
@@ -237,6 +302,9 @@ impl fmt::Display for Explanation {
             } else {
                 writeln!(f, "{}", stage.text.trim_end())?;
             }
+        }
+        if let Some(report) = &self.simplified {
+            writeln!(f, "== simplification\n{}", report.to_string().trim_end())?;
         }
         writeln!(f, "== target\n{}", self.target())?;
         if self.report.machine != MachineModel::MEASURED {

@@ -21,7 +21,7 @@ mod explain;
 mod program;
 mod report;
 
-pub use explain::{Explanation, Stage};
+pub use explain::{Explanation, SimplifyReport, Stage};
 pub use report::CallReport;
 
 use self::core::{CallArgs, Core, Entry};

@@ -1,6 +1,6 @@
 //! Executable programs: a traced function with the engine that runs it.
 
-use super::explain::Stage;
+use super::explain::{SimplifyReport, Stage};
 use std::time::{Duration, Instant};
 use tapeloom_backend::accelerator::{RunConfig, Statistics};
 use tapeloom_backend::{Options, Results, Runnable, Target};
@@ -53,9 +53,7 @@ impl Program {
             Engine::Relaxed => &transforms::BEFORE_RELAXED_CODE,
         };
         let mut stages = Stages { seen, before: function, since: Instant::now() };
-        let mut after =
-            |step: &'static transforms::Step, m: &Module, f| stages.pass(step.pass.name, m, f);
-        let function = passes.observed(&mut module, function, &mut after)?;
+        let function = passes.observed(&mut module, function, &mut |done| stages.pass(done))?;
         if let Some(seen) = stages.seen {
             seen.loop_trees = tapeloom_backend::loop_trees(&module, function)?;
         }
@@ -138,6 +136,7 @@ pub(super) fn stage(name: &'static str, module: &Module, f: FuncId, time: Durati
 #[derive(Default)]
 pub(super) struct Seen {
     pub(super) stages: Vec<Stage>,
+    pub(super) simplified: Option<SimplifyReport>,
     pub(super) loop_trees: String,
 }
 
@@ -150,14 +149,19 @@ struct Stages<'a> {
 }
 
 impl Stages<'_> {
-    fn pass(&mut self, name: &'static str, module: &Module, f: FuncId) {
+    fn pass(&mut self, done: transforms::Observed<'_>) {
         let Some(seen) = &mut self.seen else { return };
         let time = self.since.elapsed();
-        let mut done = stage(name, module, f, time);
+        let transforms::Observed { step, module, function: f, simplification } = done;
+        let mut stage = stage(step.pass.name, module, f, time);
         if f == self.before {
-            done.text.clear();
+            stage.text.clear();
         }
-        seen.stages.push(done);
+        if let Some(simplification) = simplification {
+            seen.simplified =
+                Some(SimplifyReport::of(simplification.clone(), module, self.before, f));
+        }
+        seen.stages.push(stage);
         self.before = f;
         self.since = Instant::now();
     }

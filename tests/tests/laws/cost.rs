@@ -4,11 +4,12 @@
 
 use crate::derivatives::derived;
 use std::collections::BTreeSet;
+use tapeloom::prelude::*;
 use tapeloom_backend::{Options, compile};
-use tapeloom_ir::{FuncId, Module, Tensor};
+use tapeloom_ir::{FuncId, Module, parse_module};
 use tapeloom_tests::growth::GROWING;
 use tapeloom_tests::{Case, Failure, cases};
-use tapeloom_transforms::BEFORE_CODE;
+use tapeloom_transforms::{BEFORE_CODE, Cost};
 
 /// The limit on the counted work of a gradient of the programs `GROWING`, divided by the value's work plus the number
 /// of elements of the arguments.
@@ -57,6 +58,56 @@ fn work_grows_as_the_table_says() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The factor by which the bytes of the cost model may differ from those that the steps of the lowered program read and
+/// write.
+const TRAFFIC: f64 = 1.5;
+
+/// Bytes that are added to both sides of the comparison. The cost model counts nothing for arrays of a few numbers, which
+/// are in registers.
+const FEW: f64 = 1024.0;
+
+/// The smallest part of the programs whose bytes must agree. The other programs have loops of library routines, updates
+/// in place, strided windows, or values that the lowering computes twice rather than stores.
+const AGREEING: f64 = 0.7;
+
+/// The cost model by which the e-graph chooses must count the bytes that the loops of programs move. Programs with loops
+/// in them are left out: their bodies are functions, which are simplified one by one.
+#[test]
+fn the_cost_model_counts_the_bytes_of_the_lowered_programs() {
+    let (mut far, mut compared) = (Vec::new(), 0);
+    for row in GROWING {
+        for gradient in [false, true] {
+            if gradient && row.gradient.is_none() {
+                continue;
+            }
+            let (n, program) = (4 * row.n, row.program);
+            let f = jit(move |all: Vec<Var>| {
+                let rest = all[1..].to_vec();
+                let value = move |x: Var| program(n, &[&[x], &rest[..]].concat()).sum();
+                if gradient { grad(value)(all[0]) } else { value(all[0]) }
+            });
+            let e = f.explain((row.arguments)(n)).unwrap();
+            let text = e.stages().iter().rev().map(|s| &s.text).find(|t| !t.is_empty()).unwrap();
+            let m = parse_module(text).unwrap();
+            let (id, f) = m.iter().last().unwrap();
+            if f.equations.iter().any(|e| e.runs().next().is_some()) {
+                continue;
+            }
+            let modelled = Cost::of(&m, f).bytes + FEW;
+            let lowered = compile(&m, id, &Options::default()).unwrap();
+            let counted = lowered.report().program.traffic() as f64 + FEW;
+            compared += 1;
+            let ratio = modelled / counted;
+            if !(1.0 / TRAFFIC..=TRAFFIC).contains(&ratio) {
+                let what = if gradient { "gradient of " } else { "" };
+                far.push(format!("{what}{}: {modelled} for {counted}, {ratio:.2}", row.name));
+            }
+        }
+    }
+    let agreeing = 1.0 - far.len() as f64 / compared as f64;
+    assert!(agreeing >= AGREEING, "{agreeing:.2} of {compared} agree\n{}", far.join("\n"));
 }
 
 /// Returns the counted work of a function after the passes that precede code generation.

@@ -329,14 +329,18 @@ fn site_with(
             ty: b.type_of(*a),
             literal: a.literal(),
             sign: sign(pick, a),
-            definition: (*pick == Pick::Inner)
-                .then(|| Definition { op: inner, operands: own.iter().map(of).collect() }),
+            definition: (*pick == Pick::Inner).then(|| Definition {
+                op: inner,
+                operands: own.iter().map(of).collect(),
+                repeated: vec![true; own.len()],
+            }),
         })
         .collect();
     if !holds(row.when, &ty) {
         return None;
     }
-    let term = equal(&Site { op, ty: &ty, operands: &described })?;
+    let same = operands.windows(2).all(|w| w[0] == w[1]);
+    let term = equal(&Site { op, ty: &ty, operands: &described, same })?;
     let what = format!("{op:?} on {picks:?} with {inner:?}");
     let right = build(&b, &term, &operands, own);
     let Some(mut right) = right else {

@@ -82,7 +82,7 @@ pub(crate) fn derive(
     Within { active, shares, policy }: &Within,
     bytes: u64,
 ) -> Result<LinearizeOf, Problem> {
-    let f = BEFORE_BUDGET.run_with(regions, module, f, &mut |_, _, _| {})?;
+    let f = BEFORE_BUDGET.run_with(regions, module, f, &mut |_| {})?;
     let derived = matches!(policy, Policy::About(_));
     let mut search = Search {
         regions,

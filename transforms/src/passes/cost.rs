@@ -2,7 +2,8 @@
 //!
 //! Backends fuse elementwise primitives, views and the reductions that consume them into one loop nest. So a
 //! value that is used inside one nest costs its arithmetic only; a value that crosses nests, or goes into a
-//! contraction, a scatter or a call, is written once and read by each reader. The cost of an operation per
+//! contraction by the matrix library, a scatter or a call, is written once and read by each reader. A view is never
+//! written: its readers read its operand. A test compares the bytes with those of the lowered examples. The cost of an operation per
 //! element is in the table of codes ([`tapeloom_ir::Code::row`]), the part of a primitive in loop nests is its
 //! [`Placement`], and [`FLOPS_PER_BYTE`] weighs arithmetic against traffic.
 //!
@@ -20,7 +21,9 @@ use smallvec::SmallVec;
 use std::fmt;
 use tapeloom_ir::analysis::placement::Placement;
 use tapeloom_ir::prim::{Lowering, Operand, TripCount};
-use tapeloom_ir::{Equation, FuncId, Function, Module, Op, OrderedMap, Type, ValueId, deeper};
+use tapeloom_ir::{
+    Equation, FuncId, Function, Module, Op, OrderedMap, OrderedSet, Type, ValueId, deeper,
+};
 
 // None of these numbers comes from a machine model, because the form of a program must not depend on the machine on
 // which it is compiled.
@@ -35,6 +38,13 @@ const EQUATION: f64 = 0.25;
 /// The size in bytes up to which an array is counted as held in registers, so that moving it is free.
 const REGISTER_BYTES: usize = 64;
 
+/// The smallest extent (rows, columns or terms) of a contraction that the matrix library computes. Smaller contractions
+/// are loops, in which operands may be computed.
+const LIBRARY_EXTENT: f64 = 4.0;
+
+/// The smallest number of products of numbers in a contraction that the matrix library computes.
+const LIBRARY_PRODUCTS: f64 = 4096.0;
+
 /// The estimated cost of running a program once.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Cost {
@@ -48,6 +58,12 @@ impl Cost {
     /// Returns the sum of arithmetic and memory traffic, with traffic converted to additions by `FLOPS_PER_BYTE`.
     pub fn total(self) -> f64 {
         self.flops + FLOPS_PER_BYTE * self.bytes
+    }
+
+    /// Returns the cost of two programs together.
+    #[must_use]
+    pub fn plus(self, other: Cost) -> Cost {
+        Cost { flops: self.flops + other.flops, bytes: self.bytes + other.bytes }
     }
 
     /// Returns the cost of a function.
@@ -69,11 +85,63 @@ pub(crate) fn work_of(
     operands: &[Operand<'_>],
     outputs: &[Type],
 ) -> (Placement, f64) {
+    let lowering = op.lower(module, operands);
+    (Placement::of(&lowering), arithmetic(&lowering, operands, outputs))
+}
+
+/// The part of an equation in loop nests, as far as it decides about memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Part {
+    /// A view of one array: readers of the result read the operand, in memory if they need the result there.
+    View,
+    /// Any other equation.
+    Own {
+        /// Whether operands may be computed in the loop nest of the equation.
+        takes: bool,
+        /// Whether the result may be computed in the loop nest of its only reader.
+        gives: bool,
+    },
+}
+
+impl Part {
+    fn of(lowering: &Lowering, operands: &[Operand<'_>]) -> Part {
+        let placement = Placement::of(lowering);
+        let shape = |i: usize| operands.get(i).and_then(|o| o.ty.as_array()).map(|a| &a.shape);
+        match lowering {
+            Lowering::View { .. } | Lowering::Reshape if operands.len() == 1 => Part::View,
+            // A fold over the innermost axes runs in the loops of its reader over the other axes.
+            Lowering::Reduce { axes, .. } => {
+                let rank = shape(0).map_or(0, |shape| shape.len());
+                let inner = axes.len() < rank && axes.iter().all(|a| *a >= rank - axes.len());
+                Part::Own { takes: true, gives: inner }
+            }
+            // A contraction that is too small for the matrix library is a fold, too.
+            Lowering::Contract { batch, contract } => {
+                let extents = |side: usize, pairs: &[(usize, usize)]| -> f64 {
+                    let axis = |(l, r): &(usize, usize)| if side == 0 { *l } else { *r };
+                    let extent = |p| shape(side).map_or(1.0, |shape| shape[axis(p)] as f64);
+                    pairs.iter().map(extent).product()
+                };
+                let k = extents(0, contract);
+                let free = |side: usize| {
+                    let all = shape(side).map_or(1.0, |shape| shape.elements() as f64);
+                    all / (k * extents(side, batch)).max(1.0)
+                };
+                let (m, n) = (free(0), free(1));
+                let library = m.min(n).min(k) >= LIBRARY_EXTENT && m * n * k >= LIBRARY_PRODUCTS;
+                Part::Own { takes: !library, gives: !library }
+            }
+            _ => Part::Own { takes: placement.takes(), gives: placement.gives() },
+        }
+    }
+}
+
+/// Returns the arithmetic of an equation in additions.
+fn arithmetic(lowering: &Lowering, operands: &[Operand<'_>], outputs: &[Type]) -> f64 {
     let elements = |ty: &Type| ty.as_array().map_or(1.0, |a| a.shape.elements() as f64);
     let out: f64 = outputs.iter().map(elements).sum();
     let of = |i: usize| operands.get(i).map_or(0.0, |o| elements(o.ty));
-    let lowering = op.lower(module, operands);
-    let flops = match &lowering {
+    let flops = match lowering {
         Lowering::Elementwise(code) => out * f64::from(code.row().flops),
         // A view costs a tenth of an addition per element: index arithmetic, and loads that are not contiguous.
         Lowering::View { .. } => out * 0.1,
@@ -108,7 +176,7 @@ pub(crate) fn work_of(
         | Lowering::Loop { .. }
         | Lowering::Missing(_) => 1000.0,
     };
-    (Placement::of(&lowering), flops + EQUATION)
+    flops + EQUATION
 }
 
 /// The arithmetic of equations and of the functions that they run, memoized per function.
@@ -175,13 +243,18 @@ pub(crate) fn local(
     outputs: &[Type],
     stored: (&[bool], bool),
 ) -> f64 {
-    let (placement, flops) = work_of(module, op, operands, outputs);
+    let lowering = op.lower(module, operands);
+    let flops = arithmetic(&lowering, operands, outputs);
+    let (takes, gives) = match Part::of(&lowering, operands) {
+        Part::View => (true, true),
+        Part::Own { takes, gives } => (takes, gives),
+    };
     let mut moved = 0.0;
-    if !placement.takes() {
+    if !takes {
         let new = operands.iter().zip(stored.0).filter(|(_, stored)| !**stored);
         moved += new.map(|(o, _)| bytes(o.ty)).sum::<f64>();
     }
-    if !placement.gives() && !stored.1 {
+    if !gives && !stored.1 {
         moved += outputs.iter().map(bytes).sum::<f64>();
     }
     flops + 2.0 * FLOPS_PER_BYTE * moved
@@ -194,19 +267,31 @@ fn program(module: &Module, f: &Function) -> Cost {
     /// The readers of a value that the backward walk has found so far.
     #[derive(Clone, Default)]
     struct Readers {
-        /// The indices of the loop nests that read the value.
-        nests: SmallVec<[usize; 2]>,
+        /// The indices of the loop nests that read the value, each with the bytes that it reads at most.
+        nests: SmallVec<[(usize, f64); 2]>,
         /// Whether a reader needs the value in memory.
         memory: bool,
     }
+    impl Readers {
+        fn add(&mut self, nest: usize, most: f64) {
+            match self.nests.iter_mut().find(|(known, _)| *known == nest) {
+                Some((_, bytes)) => *bytes = bytes.max(most),
+                None => self.nests.push((nest, most)),
+            }
+        }
+    }
     let mut readers: SecondaryMap<ValueId, Readers> = SecondaryMap::with_capacity(f.types.len());
     let mut cost = Cost::default();
-    for v in f.results.iter().filter_map(|r| r.value()) {
-        readers[v].memory = true;
+    let results: OrderedSet<ValueId> = f.results.iter().filter_map(|r| r.value()).collect();
+    for v in &results {
+        readers[*v].memory = true;
     }
     let count_traffic = |r: &Readers, ty: &Type, defined: bool, cost: &mut Cost| {
-        let writes = usize::from(defined && (r.memory || !r.nests.is_empty()));
-        cost.bytes += bytes(ty) * (writes + r.nests.len()) as f64;
+        let all = bytes(ty);
+        if defined && (r.memory || !r.nests.is_empty()) {
+            cost.bytes += all;
+        }
+        cost.bytes += r.nests.iter().map(|(_, most)| all.min(*most)).sum::<f64>();
     };
     for (i, e) in f.equations.iter().enumerate().rev() {
         let types: SmallVec<[Type; 3]> = e.operands.iter().map(|a| f.type_of(*a)).collect();
@@ -217,22 +302,37 @@ fn program(module: &Module, f: &Function) -> Cost {
             .map(|(a, ty)| Operand { ty, literal: a.literal() })
             .collect();
         let outputs: SmallVec<[Type; 1]> = e.outputs.iter().map(|o| f.types[*o].clone()).collect();
-        let (placement, flops) = work_of(module, &e.op, &operands, &outputs);
-        cost.flops += flops;
+        let lowering = e.op.lower(module, &operands);
+        cost.flops += arithmetic(&lowering, &operands, &outputs);
+        let (takes, gives) = match Part::of(&lowering, &operands) {
+            // A view that is a result of the function is written by a nest of its own.
+            Part::View if results.contains(&e.outputs[0]) => (true, true),
+            Part::View => {
+                let r = std::mem::take(&mut readers[e.outputs[0]]);
+                if let Some(x) = e.operands[0].value() {
+                    let of_x = &mut readers[x];
+                    of_x.memory |= r.memory;
+                    let all = bytes(&outputs[0]);
+                    r.nests.iter().for_each(|(nest, most)| of_x.add(*nest, all.min(*most)));
+                }
+                continue;
+            }
+            Part::Own { takes, gives } => (takes, gives),
+        };
         let mut nest = i;
         for (v, ty) in e.outputs.iter().zip(&outputs) {
             let r = std::mem::take(&mut readers[*v]);
             match r.nests.as_slice() {
-                [one] if placement.gives() && !r.memory && e.outputs.len() == 1 => nest = *one,
+                [(one, _)] if gives && !r.memory && e.outputs.len() == 1 => nest = *one,
                 _ => count_traffic(&r, ty, true, &mut cost),
             }
         }
-        for v in e.operands.iter().filter_map(|a| a.value()) {
+        // A gather and a dynamic slice read as many elements as they have results.
+        let some = Placement::of(&lowering) == Placement::Element;
+        for (k, v) in e.operands.iter().enumerate().filter_map(|(k, a)| Some((k, a.value()?))) {
             let r = &mut readers[v];
-            r.memory |= !placement.takes();
-            if !r.nests.contains(&nest) {
-                r.nests.push(nest);
-            }
+            r.memory |= !takes;
+            r.add(nest, if some && k == 0 { bytes(&outputs[0]) } else { f64::INFINITY });
         }
     }
     for p in f.all_params() {

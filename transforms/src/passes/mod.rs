@@ -14,5 +14,6 @@ pub(crate) mod pass;
 pub(crate) mod peephole;
 pub(crate) mod polyphase;
 pub(crate) mod prune;
+pub(crate) mod simplification;
 pub(crate) mod slice_operands;
 pub(crate) mod unroll_routines;

@@ -7,7 +7,6 @@
 //! Derivative rules stay unchanged. They are not run; a derivative that uses a rule inlines or calls it, and
 //! passes reach it there.
 
-use crate::passes::pass::Rewrite;
 use tapeloom_ir::prim::Regions;
 use tapeloom_ir::{FuncId, Module, OrderedMap, Problem, rebuild};
 
@@ -19,13 +18,17 @@ struct Visit {
     next: usize,
 }
 
+/// A pass on one function, as [`over_all_functions`] calls it.
+type OnFunction<'a> =
+    dyn FnMut(&mut dyn Regions, &mut Module, FuncId) -> Result<FuncId, Problem> + 'a;
+
 /// Applies the pass `run` to function `id` and to all functions that the result runs. Uses a stack of its own in
 /// place of recursion, since calls nest deeply.
 pub(crate) fn over_all_functions(
     regions: &mut dyn Regions,
     module: &mut Module,
     id: FuncId,
-    run: Rewrite,
+    run: &mut OnFunction<'_>,
 ) -> Result<FuncId, Problem> {
     let mut done: OrderedMap<FuncId, FuncId> = OrderedMap::default();
     let mut visits = vec![Visit { old: id, new: run(regions, module, id)?, next: 0 }];

@@ -19,6 +19,7 @@
 //! ```
 
 use crate::passes::over_regions::over_all_functions;
+use crate::passes::simplification::{Simplification, Simplified};
 use cranelift_entity::EntityRef;
 use std::fmt;
 use tapeloom_ir::prim::{Exactness, Regions};
@@ -40,14 +41,29 @@ pub struct Pass {
 /// a result of a call needs a callee without that result.
 pub(crate) type Rewrite = fn(&mut dyn Regions, &mut Module, FuncId) -> Result<FuncId, Problem>;
 
+/// A pass on one function that also returns a report.
+pub(crate) type Reporting =
+    fn(&mut dyn Regions, &mut Module, FuncId) -> Result<Simplified, Problem>;
+
 /// The way in which a pass reaches the functions that a function runs.
 #[derive(Clone, Copy)]
 pub(crate) enum Run {
     /// The pass rewrites one function; the driver applies it to each function, the outermost first.
     Function(Rewrite),
+    /// The same, for a pass that reports on each function. The reports of all functions are added up.
+    Reporting(Reporting),
     /// The pass visits all functions of the program itself, innermost first. For each equation that runs a function, it
     /// uses the facts about the arguments.
     Program(Rewrite),
+}
+
+/// The result of a pass.
+#[derive(Debug)]
+pub(crate) struct Made {
+    /// The function that the pass made; the original one if the pass changed nothing.
+    pub(crate) function: FuncId,
+    /// The sum of the reports on all functions of the program; `None` if the pass is not one that reports.
+    pub(crate) report: Option<Simplification>,
 }
 
 impl Pass {
@@ -58,10 +74,19 @@ impl Pass {
         regions: &mut dyn Regions,
         module: &mut Module,
         f: FuncId,
-    ) -> Result<FuncId, Problem> {
+    ) -> Result<Made, Problem> {
         let known = if cfg!(debug_assertions) { module.iter().count() } else { 0 };
+        let mut report = None;
         let made = match self.run {
-            Run::Function(run) => over_all_functions(regions, module, f, run)?,
+            Run::Function(run) => over_all_functions(regions, module, f, &mut { run })?,
+            Run::Reporting(run) => {
+                let all = report.insert(Simplification::default());
+                over_all_functions(regions, module, f, &mut |regions, module, f| {
+                    let Simplified { function, report } = run(regions, module, f)?;
+                    all.add(&report);
+                    Ok(function)
+                })?
+            }
             Run::Program(run) => run(regions, module, f)?,
         };
         if cfg!(debug_assertions)
@@ -70,7 +95,7 @@ impl Pass {
         {
             return Err(Problem::internal(format!("`{}` broke the program: {error}", self.name)));
         }
-        Ok(made)
+        Ok(Made { function: made, report })
     }
 }
 

@@ -1,7 +1,32 @@
 //! Estimates the memory traffic of statements: the bytes that they read and write at least once.
 
-use crate::loop_ir::{Access, BufferId, Effect, Extent, Flow, IndexId, Kernel, Stmt};
+use crate::loop_ir::{Access, BufferId, Effect, Extent, Flow, IndexId, Kernel, Program, Stmt};
 use tapeloom_ir::{OrderedMap, OrderedSet};
+
+impl Program {
+    /// Returns the bytes of memory that a run reads and writes, as far as they are known before it: the sum over the
+    /// steps, where an element counts once for reading and once for writing in each step. Memory inside of called
+    /// kernels does not count.
+    ///
+    /// ```
+    /// let text = "program @double {
+    ///   buffer b0: f64[100] input 0
+    ///   buffer b1: f64[100] output 0
+    ///   for i0 in 100 {
+    ///     %0: f64 = load b0[i0]
+    ///     %1: f64 = add %0, %0
+    ///     store b1[i0], %1
+    ///   }
+    /// }";
+    /// let program = tapeloom_backend::loop_ir::parse(text, &|_| None)?;
+    /// assert_eq!(program.traffic(), 2 * 100 * 8);
+    /// # Ok::<(), tapeloom_ir::Problem>(())
+    /// ```
+    pub fn traffic(&self) -> u64 {
+        let of = |stmt| bytes(&self.entry, &[stmt]);
+        self.entry.body.iter().map(of).fold(0, u64::saturating_add)
+    }
+}
 
 /// Returns the estimated bytes of memory that one run of these statements reads and writes. An element counts once
 /// for reading and once for writing, however often it is accessed. Accesses with an index that is known only at run

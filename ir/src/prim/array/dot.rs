@@ -47,7 +47,7 @@ pub(super) enum Side {
 }
 
 impl Side {
-    fn of(self, pairs: &[(usize, usize)]) -> Vec<usize> {
+    pub(super) fn of(self, pairs: &[(usize, usize)]) -> Vec<usize> {
         let pick = |(l, r): &(usize, usize)| if self == Side::Left { *l } else { *r };
         pairs.iter().map(pick).collect()
     }
@@ -62,7 +62,7 @@ impl Dot {
 
     /// Returns, for each axis of the result, the operand axis or batch pair that it comes from, for operands of
     /// these ranks.
-    fn axes(&self, [left, right]: [usize; 2]) -> Vec<AxisOf> {
+    pub(super) fn axes(&self, [left, right]: [usize; 2]) -> Vec<AxisOf> {
         let batch = (0..self.batch.len()).map(AxisOf::Batch);
         let left = self.free(Side::Left, left).into_iter().map(AxisOf::Left);
         batch

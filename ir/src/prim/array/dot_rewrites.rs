@@ -4,7 +4,7 @@
 //! needed. It can read a repeated element once, so a broadcast before it only costs time. A rule keeps all
 //! products and the order in which they are added, and is exact, unless it is marked `Reassociates`.
 
-use super::dot::Side;
+use super::dot::{AxisOf, Side};
 use crate::lang::types::{Shape, Type};
 use crate::prim::rules::rewrite::{Equality, Exactness, Rewrite, Site, Term, When};
 use crate::prim::{Broadcast, Dot, Op, Permute, Reduce, Reducer, Scalar};
@@ -58,6 +58,38 @@ pub(super) fn rows() -> Vec<Rewrite> {
             of_scaled,
             Reassociates,
             "scaling the smaller array",
+        ),
+        row(
+            "dot-shift",
+            is_dot,
+            |op| matches!(op, Op::Scalar(Scalar::Add | Scalar::Sub)),
+            of_shifted,
+            Reassociates,
+            "the shifted array is not stored, and the product with the shift is small",
+        ),
+        row(
+            "dot-chain-right",
+            is_dot,
+            is_dot,
+            |site| of_chain(site, 0),
+            Reassociates,
+            "fewer products in another order",
+        ),
+        row(
+            "dot-chain-left",
+            is_dot,
+            is_dot,
+            |site| of_chain(site, 1),
+            Reassociates,
+            "fewer products in another order",
+        ),
+        row(
+            "dot-mul",
+            is_dot,
+            |_| false,
+            without_sum,
+            Reassociates,
+            "products that are not summed are computed where they are read; no sum is -0, a product may be",
         ),
     ]
 }
@@ -257,4 +289,146 @@ fn of_broadcast(site: &Site<'_>, sums: bool) -> Option<Term> {
         return Some(term);
     }
     Some(Term::apply(Broadcast { shape: site.ty.as_array()?.shape.clone(), dims }, term))
+}
+
+/// Rewrites `dot(x + y, z)` to `dot(x, z) + dot(y, z)`, and the same with `-`, if `x` or `y` is a broadcast: other rules
+/// make the product with the broadcast a product with its operand.
+///
+/// A product of a shifted array with itself stays: a sum of squares would become a difference of large numbers, which may
+/// be negative.
+fn of_shifted(site: &Site<'_>) -> Option<Term> {
+    let shifted = usize::from(site.operands[0].definition.is_none());
+    let (definition, other) = (site.operands[shifted].definition.as_ref()?, 1 - shifted);
+    let arrays = definition.operands.iter().all(|(_, literal)| literal.is_none());
+    let shifts = arrays && definition.repeated.contains(&true);
+    if site.same || site.operands[other].definition.is_some() || !shifts {
+        return None;
+    }
+    let product = |i: usize| {
+        let mut operands = vec![Term::Inner(shifted, i), Term::Operand(other)];
+        if shifted == 1 {
+            operands.reverse();
+        }
+        Term::Apply(site.op.clone(), operands)
+    };
+    Some(Term::Apply(definition.op.clone(), vec![product(0), product(1)]))
+}
+
+/// A name of an index of a product of three arrays. Axes that are paired have the same index.
+type Index = usize;
+
+/// Returns the product of two arrays whose axes have the indices `x` and `y`: indices of both that `kept` accepts are
+/// batch axes, other indices of both are contracted. Also returns the indices of the result's axes.
+fn paired(x: &[Index], y: &[Index], kept: impl Fn(Index) -> bool) -> (Dot, Vec<Index>) {
+    let pair = |(l, index): (usize, &Index)| Some((l, y.iter().position(|i| i == index)?));
+    let pairs = x.iter().enumerate().filter_map(pair);
+    let (batch, contract) = pairs.partition(|(l, _)| kept(x[*l]));
+    let dot = Dot { batch, contract };
+    let index = |axis: AxisOf| match axis {
+        AxisOf::Batch(i) => x[dot.batch[i].0],
+        AxisOf::Left(a) => x[a],
+        AxisOf::Right(a) => y[a],
+    };
+    let indices = dot.axes([x.len(), y.len()]).into_iter().map(index).collect();
+    (dot, indices)
+}
+
+/// Rewrites a product of three arrays in another order, if that takes fewer products of numbers: `(a b) c` becomes
+/// `a (b c)` if `last` is 0, and `b (a c)` if `last` is 1. The same for `c (a b)`.
+fn of_chain(site: &Site<'_>, last: usize) -> Option<Term> {
+    let Op::Dot(outer) = site.op else { return None };
+    let at = usize::from(site.operands[0].definition.is_none());
+    let (definition, other) = (site.operands[at].definition.as_ref()?, 1 - at);
+    let Op::Dot(inner) = definition.op else { return None };
+    if site.operands[other].definition.is_some() {
+        return None;
+    }
+    let [(Type::Array(a), _), (Type::Array(b), _)] = definition.operands.as_slice() else {
+        return None;
+    };
+    let (a, b, c) = (&a.shape, &b.shape, site.operands[other].shape()?);
+    let (ranks, inner_rank) = ([a.len(), b.len()], site.operands[at].shape()?.len());
+    // Number the indices: those of a first, then those that only b has, then those that only c has.
+    let of_a: Vec<Index> = (0..a.len()).collect();
+    let mut of_b: Vec<Index> = (0..b.len()).map(|axis| a.len() + axis).collect();
+    for (l, r) in inner.batch.iter().chain(&inner.contract) {
+        of_b[*r] = *l;
+    }
+    let of_product: Vec<Index> = inner
+        .axes(ranks)
+        .into_iter()
+        .map(|axis| match axis {
+            AxisOf::Batch(i) => inner.batch[i].0,
+            AxisOf::Left(axis) => of_a[axis],
+            AxisOf::Right(axis) => of_b[axis],
+        })
+        .collect();
+    let mut of_c: Vec<Index> = (0..c.len()).map(|axis| a.len() + b.len() + axis).collect();
+    for (l, r) in outer.batch.iter().chain(&outer.contract) {
+        let (own, theirs) = if at == 0 { (*l, *r) } else { (*r, *l) };
+        of_c[theirs] = of_product[own];
+    }
+    let (mut of_sides, mut outer_ranks) = ([&of_product, &of_c], [inner_rank, c.len()]);
+    if at == 1 {
+        of_sides.reverse();
+        outer_ranks.reverse();
+    }
+    let out: Vec<Index> = outer
+        .axes(outer_ranks)
+        .into_iter()
+        .map(|axis| match axis {
+            AxisOf::Batch(i) => of_sides[0][outer.batch[i].0],
+            AxisOf::Left(axis) => of_sides[0][axis],
+            AxisOf::Right(axis) => of_sides[1][axis],
+        })
+        .collect();
+    let factors = [&of_a, &of_b];
+    let (first_factor, last_factor) = (factors[1 - last], factors[last]);
+    let (first, between) =
+        paired(first_factor, &of_c, |index| last_factor.contains(&index) || out.contains(&index));
+    let (second, made) = paired(last_factor, &between, |index| out.contains(&index));
+    // The number of products of numbers that a dot takes is the product of the extents of all indices of its operands.
+    let extent = |index: Index| match index {
+        i if i < a.len() => a[i],
+        i if i < a.len() + b.len() => b[i - a.len()],
+        i => c[i - a.len() - b.len()],
+    };
+    let products = |x: &[Index], y: &[Index]| {
+        let new = y.iter().filter(|index| !x.contains(index));
+        x.iter().chain(new).map(|index| extent(*index) as f64).product::<f64>()
+    };
+    let before = products(&of_a, &of_b) + products(&of_product, &of_c);
+    let after = products(first_factor, &of_c) + products(last_factor, &between);
+    if after >= before {
+        return None;
+    }
+    let place = |index: &Index| made.iter().position(|i| i == index);
+    let order = out.iter().map(place).collect::<Option<Vec<usize>>>()?;
+    let early = Term::Apply(first.into(), vec![Term::Inner(at, 1 - last), Term::Operand(other)]);
+    Some(in_order(Term::Apply(second.into(), vec![Term::Inner(at, last), early]), order))
+}
+
+/// Rewrites a dot without contracted axes to an elementwise product of broadcasts.
+fn without_sum(site: &Site<'_>) -> Option<Term> {
+    let Op::Dot(dot) = site.op else { return None };
+    let shape = &site.ty.as_array()?.shape;
+    if !dot.contract.is_empty() {
+        return None;
+    }
+    let (x, y) = (site.operands[0].shape()?, site.operands[1].shape()?);
+    let (batch, (left, right)) = (dot.batch.len(), free_ranks(dot, x, y));
+    // The operand with its batch axes first, then its free axes, repeated along the free axes of the other operand.
+    let factor = |i: usize, side: Side, rank: usize, free: std::ops::Range<usize>| {
+        let mut permutation = side.of(&dot.batch);
+        permutation.extend(dot.free(side, rank));
+        let term = in_order(Term::Operand(i), permutation);
+        let dims: Vec<usize> = (0..batch).chain(free).collect();
+        match dims.len() == shape.len() {
+            true => term,
+            false => Term::apply(Broadcast { shape: shape.clone(), dims }, term),
+        }
+    };
+    let x = factor(0, Side::Left, x.len(), batch..batch + left);
+    let y = factor(1, Side::Right, y.len(), batch + left..batch + left + right);
+    Some(Term::Apply(Scalar::Mul.into(), vec![x, y]))
 }

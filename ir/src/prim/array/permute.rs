@@ -11,8 +11,8 @@ use crate::lang::problem::{Kind, Problem, Result};
 use crate::lang::types::{ArrayType, Shape, Type};
 use crate::prim::rules::view::one_per_axis;
 use crate::prim::{
-    AxisMap, Broadcast, Cotangents, Doc, Equality, Family, Movement, Op, Reshape, Rewrite, Sample,
-    View,
+    AxisMap, Broadcast, Cotangents, Doc, Equality, Exactness, Family, Movement, Op, Reshape,
+    Rewrite, Sample, Scalar, Site, Term, View, When,
 };
 use crate::tensor::Tensor;
 
@@ -122,7 +122,7 @@ impl Movement for Permute {
             compose(
                 "neg-permute",
                 |outer, inner, _| match (outer, inner) {
-                    (Op::Scalar(crate::prim::Scalar::Neg), Op::Permute(_)) => {
+                    (Op::Scalar(Scalar::Neg), Op::Permute(_)) => {
                         Some(vec![outer.clone(), inner.clone()])
                     }
                     _ => None,
@@ -161,6 +161,18 @@ impl Movement for Permute {
                 },
                 "moving axes of extent 1 is reshaping",
             ),
+            Rewrite {
+                name: "permute-shift",
+                rule: Equality::Site {
+                    outer: |op| matches!(op, Op::Permute(_)),
+                    inner: |op| matches!(op, Op::Scalar(Scalar::Add | Scalar::Sub)),
+                    equal: before_shift,
+                },
+                when: When::Float,
+                // The sides are equal in every bit, but only relaxed rules make sums that this rule can improve.
+                exactness: Exactness::Reassociates,
+                why: "a permuted product is a product with exchanged operands, a permuted broadcast is a broadcast",
+            },
         ]
     }
 
@@ -206,4 +218,13 @@ fn permute_of_broadcast(outer: &Permute, inner: &Broadcast) -> Vec<Op> {
     }
     ops.push(after.into());
     ops
+}
+
+/// Rewrites `permute(x + y)` to `permute x + permute y`, and the same with `-`, if `x` or `y` is a broadcast.
+fn before_shift(site: &Site<'_>) -> Option<Term> {
+    let definition = site.operands[0].definition.as_ref()?;
+    let arrays = definition.operands.iter().all(|(_, literal)| literal.is_none());
+    let operand = |i: usize| Term::Apply(site.op.clone(), vec![Term::Inner(0, i)]);
+    (arrays && definition.repeated.contains(&true))
+        .then(|| Term::Apply(definition.op.clone(), vec![operand(0), operand(1)]))
 }

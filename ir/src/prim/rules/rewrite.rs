@@ -85,6 +85,8 @@ pub struct Site<'a> {
     pub ty: &'a Type,
     /// The equation's operands.
     pub operands: &'a [SiteOperand<'a>],
+    /// Whether all operands are one value.
+    pub same: bool,
 }
 
 /// An operand of a [`Site`].
@@ -107,6 +109,9 @@ pub struct Definition<'a> {
     pub op: &'a Op,
     /// The types of the defining equation's operands, and their values if they are literals.
     pub operands: Vec<(Type, Option<Literal>)>,
+    /// For each operand, whether it is known to be the result of a broadcast. A rule may ask this in order to apply only
+    /// where it gains something. Its sides must be equal in any case.
+    pub repeated: Vec<bool>,
 }
 
 impl SiteOperand<'_> {
@@ -160,6 +165,11 @@ impl Op {
     /// Returns whether the primitive has two operands that may be exchanged.
     pub fn commutes(&self) -> bool {
         matches!(self.facet(), Facet::Elementwise { commutes: true })
+    }
+
+    /// Returns whether the primitive repeats the elements of its operand.
+    pub fn repeats(&self) -> bool {
+        matches!(self, Op::Broadcast(_))
     }
 
     /// Returns whether the primitive applies one function to corresponding elements, so that an operand may be

@@ -138,10 +138,10 @@ fn candidates<'g>(
             ENode::Leaf(_) | ENode::Literal(_) | ENode::Output(..) => 0.0,
             ENode::Apply(op, operands) => {
                 let facts: Vec<&Fact> = operands.iter().map(|x| &graph.egraph[*x].data).collect();
-                // Results are written and arguments are in memory in any case, so neither costs anything here.
-                let leaf = |x: &Id| graph.egraph[*x].iter().any(|n| matches!(n, ENode::Leaf(_)));
+                // Results are written and arguments are in memory in any case, so neither costs anything here, nor
+                // do views of them.
                 let stored: Vec<bool> =
-                    operands.iter().map(|x| leaf(x) || roots.contains(x)).collect();
+                    operands.iter().map(|x| is_stored(graph, *x, roots, VIEWS)).collect();
                 let stored = (stored.as_slice(), roots.contains(&id));
                 local(graph.module(), op, &describe(&facts)?, &class.data.types, stored)
             }
@@ -150,6 +150,22 @@ fn candidates<'g>(
         Some(Candidate { node, operands: operands.collect::<Option<_>>()?, cost })
     };
     class.nodes.iter().filter_map(candidate).collect()
+}
+
+/// The largest number of views, one of the other, through which extraction looks for an array in memory.
+const VIEWS: usize = 3;
+
+/// Returns whether the value of a class is in memory whatever is chosen: a value from outside, a root, or a view of one.
+fn is_stored(graph: &Graph<'_>, id: Id, roots: &OrderedSet<Id>, views: usize) -> bool {
+    let of_stored = |node: &ENode| match node {
+        ENode::Leaf(_) => true,
+        ENode::Apply(op, operands) => match operands.as_slice() {
+            [x] if views > 0 && graph.is_view(op, *x) => is_stored(graph, *x, roots, views - 1),
+            _ => false,
+        },
+        ENode::Literal(_) | ENode::Output(..) => false,
+    };
+    roots.contains(&id) || graph.egraph[id].iter().any(of_stored)
 }
 
 fn choose_by_sets(classes: &[Vec<Candidate<'_>>], users: &[Vec<usize>]) -> Vec<Option<usize>> {

@@ -261,6 +261,13 @@ impl<'m> Graph<'m> {
             .is_some_and(|x| matches!(op.lower(self.module(), &x), Lowering::Elementwise(_)))
     }
 
+    /// Returns whether the primitive, applied to this operand, is a view of it.
+    pub(crate) fn is_view(&self, op: &Op, x: Id) -> bool {
+        describe(&[&self.egraph[x].data]).is_some_and(|x| {
+            matches!(op.lower(self.module(), &x), Lowering::View { .. } | Lowering::Reshape)
+        })
+    }
+
     fn infer(&self, op: &Op, operands: &[Id]) -> Option<SmallVec<[Type; 1]>> {
         let facts: SmallVec<[&Fact; 3]> = operands.iter().map(|x| &self.egraph[*x].data).collect();
         infer(self.module(), op, &facts)

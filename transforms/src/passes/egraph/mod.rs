@@ -14,7 +14,9 @@
 //!
 //! A function is cut into regions of at most about a thousand equations in program order; a value that crosses
 //! regions is a root of one and a leaf of others. Equations with effects do not move, and no rule looks through
-//! them: regions end there. A region whose result is not strictly cheaper stays unchanged, so by this cost
+//! them: regions end there. In relaxed mode, a contraction whose readers are all in a later region first moves to its
+//! first reader, if this keeps no more bytes in memory: otherwise a barrier would separate it from the sum of its
+//! elements, for instance. A region whose result is not strictly cheaper stays unchanged, so by this cost
 //! simplification never makes a program worse. Programs with more than [`Options::largest`] equations are left
 //! to the pass `peephole`, which takes linear time.
 //!
@@ -44,9 +46,10 @@ mod graph;
 pub(crate) mod rules;
 mod saturate;
 
-use crate::passes::cost::Cost;
+use crate::passes::cost::{Cost, bytes};
 use crate::passes::live_equations::sweep;
 use crate::passes::pass::{Pass, Run};
+use crate::passes::simplification::{Simplification, Simplified};
 use cranelift_entity::SecondaryMap;
 use egg::Id;
 use extract::{Extraction, extract};
@@ -54,10 +57,8 @@ use graph::{ENode, Graph};
 use rules::allowed;
 use saturate::saturate;
 use smallvec::SmallVec;
-use std::collections::BTreeMap;
-use std::fmt;
 use tapeloom_ir::fault::{Fault, planted};
-use tapeloom_ir::prim::{Effects, Exactness, Op, Regions};
+use tapeloom_ir::prim::{Effects, Exactness, Lowering, Op, Regions};
 use tapeloom_ir::{
     Atom, Draft, FuncId, Function, Module, Operands, OrderedMap, Origin, Outputs, Problem, Type,
     ValueId, ValueRemap,
@@ -82,57 +83,13 @@ impl Default for Options {
     }
 }
 
-/// A simplified function, with a report.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Simplified {
-    /// The id of the cheaper function, or of the original one if none is cheaper.
-    pub function: FuncId,
-    /// The report, for `explain`.
-    pub report: Simplification,
-}
-
-/// The report of one function's simplification: rules applied, costs, and sizes of e-graphs.
-#[derive(Clone, PartialEq, Debug, Default)]
-pub struct Simplification {
-    /// Per rule, by name: how often it found two classes of the e-graph equal that were different before.
-    pub rules: BTreeMap<&'static str, usize>,
-    /// The cost of the function before simplification.
-    pub before: Cost,
-    /// The cost of the function after simplification.
-    pub after: Cost,
-    /// The number of regions of the function, and how many of them became cheaper.
-    pub regions: (usize, usize),
-    /// The number of nodes of all e-graphs together.
-    pub nodes: usize,
-    /// The number of iterations of saturation, summed over all regions.
-    pub iterations: usize,
-    /// The number of regions whose e-graph reached the node limit, `growth` per equation.
-    pub full: usize,
-}
-
-impl fmt::Display for Simplification {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "cost: {} -> {}", self.before, self.after)?;
-        let (all, cheaper) = self.regions;
-        writeln!(
-            f,
-            "{cheaper} of {all} regions cheaper; {} nodes, {} iterations, {} at the limit",
-            self.nodes, self.iterations, self.full
-        )?;
-        for (name, count) in &self.rules {
-            writeln!(f, "{count:6} {name}")?;
-        }
-        Ok(())
-    }
-}
-
 /// The entry of the pass `simplify` in the list `PASSES`.
 pub(crate) const PASS: Pass = Pass {
     name: "simplify",
     about: "equality saturation with exact rules; the cheapest program is extracted",
     exactness: Exactness::Exact,
-    run: Run::Function(|regions, module, f| {
-        Ok(simplify_with(regions, module, f, &Options::default())?.function)
+    run: Run::Reporting(|regions, module, f| {
+        simplify_with(regions, module, f, &Options::default())
     }),
 };
 
@@ -141,9 +98,9 @@ pub(crate) const RELAXED: Pass = Pass {
     name: "simplify_relaxed",
     about: "equality saturation with rules of real arithmetic; the cheapest program is extracted",
     exactness: Exactness::Reassociates,
-    run: Run::Function(|regions, module, f| {
+    run: Run::Reporting(|regions, module, f| {
         let options = Options { relaxed: true, ..Options::default() };
-        Ok(simplify_with(regions, module, f, &options)?.function)
+        simplify_with(regions, module, f, &options)
     }),
 };
 
@@ -160,7 +117,10 @@ pub(crate) fn simplify_with(
     if f.equations.len() > options.largest {
         return Ok(Simplified { function: id, report });
     }
-    let better = pieces(module, &f, options, &mut report)?;
+    let better = match options.relaxed {
+        true => pieces(module, &sunk(module, &f, options)?, options, &mut report)?,
+        false => pieces(module, &f, options, &mut report)?,
+    };
     let better = sweep(regions, module, better)?;
     let after = Cost::of(module, &better);
     // Each region was made cheaper on its own. Keep the new function only if it is cheaper as a whole, too.
@@ -174,6 +134,68 @@ pub(crate) fn simplify_with(
 /// Returns whether equation `i` of `f` must not move, because it has an effect.
 fn is_pinned(module: &Module, f: &Function, i: usize) -> bool {
     f.equations[i].op.effects(module) != Effects::Pure
+}
+
+/// Returns, for each equation, the number of its region. A pinned equation is a region of its own.
+fn regions(module: &Module, f: &Function, options: &Options) -> Vec<usize> {
+    let (mut region, mut length) = (0, 0);
+    let mut all = Vec::with_capacity(f.equations.len());
+    for i in 0..f.equations.len() {
+        let pinned = is_pinned(module, f, i);
+        if pinned || length == options.region.max(1) {
+            (region, length) = (region + 1, 0);
+        }
+        all.push(region);
+        length += 1;
+        if pinned {
+            (region, length) = (region + 1, 0);
+        }
+    }
+    all
+}
+
+/// Returns `f` with contractions moved to the region of their first reader, if all readers are in later regions. A
+/// contraction moves only if the operands that the move keeps in memory have no more bytes than its result.
+fn sunk(module: &Module, f: &Function, options: &Options) -> Result<Function, Problem> {
+    let mut home = regions(module, f, options);
+    let end = home.last().map_or(0, |last| last + 1);
+    // Per value: the regions of its first and of its last reader.
+    let mut first: SecondaryMap<ValueId, usize> = SecondaryMap::with_default(end);
+    let mut last: SecondaryMap<ValueId, usize> = SecondaryMap::with_default(0);
+    for v in f.results.iter().filter_map(|a| a.value()) {
+        last[v] = end;
+    }
+    for v in f.all_params() {
+        last[v] = end;
+    }
+    for (i, e) in f.equations.iter().enumerate() {
+        for v in e.operands.iter().filter_map(|a| a.value()) {
+            last[v] = last[v].max(home[i]);
+        }
+    }
+    for (i, e) in f.equations.iter().enumerate().rev() {
+        let values = || e.operands.iter().filter_map(|a| a.value());
+        if let [y] = e.outputs.as_slice()
+            && matches!(e.lower(module, f), Lowering::Contract { .. })
+            && (home[i] + 1..end).contains(&first[*y])
+        {
+            let kept: f64 =
+                values().filter(|v| last[*v] < first[*y]).map(|v| bytes(&f.types[v])).sum();
+            if kept <= bytes(&f.types[*y]) {
+                home[i] = first[*y];
+                values().for_each(|v| last[v] = last[v].max(home[i]));
+            }
+        }
+        values().for_each(|v| first[v] = first[v].min(home[i]));
+    }
+    let mut order: Vec<usize> = (0..f.equations.len()).collect();
+    order.sort_by_key(|i| home[*i]);
+    let (mut draft, mut map) = ValueRemap::same_signature(f);
+    for i in order {
+        let e = &f.equations[i];
+        map.define(e, draft.copy(f, i, map.all(&e.operands)));
+    }
+    draft.close(map.results(f))
 }
 
 /// Cuts a function into regions, simplifies each, and returns the concatenation of the results.

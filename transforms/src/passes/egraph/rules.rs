@@ -310,13 +310,15 @@ impl Rule {
                     Some((op, ys)) => {
                         let types = ys.iter().map(|y| Some((terms.ty(*y)?, terms.literal(*y))));
                         let Some(types) = types.collect::<Option<Vec<_>>>() else { return false };
-                        Some(Definition { op, operands: types })
+                        let repeated = ys.iter().map(|y| is_repeated(terms, *y)).collect();
+                        Some(Definition { op, operands: types, repeated })
                     }
                 };
                 let (literal, sign) = (terms.literal(*x), terms.sign(*x));
                 operands.push(SiteOperand { ty, literal, sign, definition });
             }
-            let site = Site { op: root.op, ty: root.ty, operands: &operands };
+            let same = root.operands.windows(2).all(|w| w[0] == w[1]);
+            let site = Site { op: root.op, ty: root.ty, operands: &operands, same };
             let Some(term) = equal(&site) else { continue };
             let inner = root.operands.iter().zip(&picked).filter(|(_, c)| c.is_some());
             let inner = inner.map(|(x, _)| *x).collect();
@@ -333,6 +335,16 @@ impl Rule {
         }
         false
     }
+}
+
+/// Returns whether a definition of the term is a broadcast.
+fn is_repeated<T: Terms>(terms: &T, id: T::Id) -> bool {
+    let mut found = false;
+    terms.definitions(id, &mut |op, _| {
+        found = op.repeats();
+        found
+    });
+    found
 }
 
 fn holds(when: When, ty: &Type) -> bool {
