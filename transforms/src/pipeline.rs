@@ -152,15 +152,15 @@ const POLYPHASE: Step = step(
     &polyphase::PASS,
     "no derivatives follow, which are shorter for one sum than for its parts; later rules simplify its equations",
 );
-const PEEPHOLE: Step =
-    step(&peephole::PASS, "carries are final; a simplified program makes a smaller e-graph");
-const SIMPLIFY: Step =
-    step(&egraph::PASS, "it is the most expensive pass, so it runs on the smallest program");
+const PEEPHOLE: Step = step(
+    &peephole::PASS,
+    "carries are final, and no pass that follows makes equations to simplify",
+);
 const SIMPLIFY_RELAXED: Step =
     step(&egraph::RELAXED, "it is the most expensive pass, so it runs on the smallest program");
 const UNROLL_ROUTINES: Step = step(
     &unroll_routines::PASS,
-    "no derivatives follow, and the e-graph would gain little on long unrolled code",
+    "no derivatives follow, and rules for arrays do not apply to the long unrolled code",
 );
 const LAST: Step =
     step(&dce::PASS, "again: results of calls and of unrolled code may not be read any more");
@@ -210,30 +210,31 @@ pub static BEFORE_BUDGET: List = List {
     ],
 };
 
-/// Returns the steps before machine code is generated; `simplify` is the step of equality saturation, exact or
-/// relaxed.
-const fn before_code(simplify: Step) -> [Step; 19] {
-    [
-        EXPAND,
-        CSE,
-        DCE,
-        FOLD_RANGES,
-        ZERO_TRIP_LOOPS,
-        HOIST_INVARIANTS,
-        PROMOTE_READS,
-        SLICE_OPERANDS,
-        NARROW_CARRIES,
-        DRAINED_CARRIES,
-        FORWARD_STORES,
-        STACK_OUTPUTS,
-        DEAD_READS,
-        ROLLING_BUFFER_LAST,
-        POLYPHASE,
-        PEEPHOLE,
-        simplify,
-        UNROLL_ROUTINES,
-        LAST,
-    ]
+/// The steps before machine code is generated. The step in parentheses, if there is one, follows `PEEPHOLE`.
+macro_rules! before_code {
+    ($($simplify:expr)?) => {
+        &[
+            EXPAND,
+            CSE,
+            DCE,
+            FOLD_RANGES,
+            ZERO_TRIP_LOOPS,
+            HOIST_INVARIANTS,
+            PROMOTE_READS,
+            SLICE_OPERANDS,
+            NARROW_CARRIES,
+            DRAINED_CARRIES,
+            FORWARD_STORES,
+            STACK_OUTPUTS,
+            DEAD_READS,
+            ROLLING_BUFFER_LAST,
+            POLYPHASE,
+            PEEPHOLE,
+            $($simplify,)?
+            UNROLL_ROUTINES,
+            LAST,
+        ]
+    };
 }
 
 /// The passes that run on the traced program if the user asks for subnormal numbers to be flushed to 0.
@@ -250,21 +251,21 @@ pub static FLUSHED: List = List {
 pub static BEFORE_CODE: List = List {
     name: "before_code",
     about: "the passes of `jit` before lowering",
-    steps: &before_code(SIMPLIFY),
+    steps: before_code!(),
 };
 
-/// The passes of `BEFORE_CODE`, where simplification also uses rules that may reassociate sums.
+/// The passes of `BEFORE_CODE`, and equality saturation with rules that may reassociate sums.
 pub static BEFORE_RELAXED_CODE: List = List {
     name: "before_relaxed_code",
     about: "the same for `jit(f).relaxed()`",
-    steps: &before_code(SIMPLIFY_RELAXED),
+    steps: before_code!(SIMPLIFY_RELAXED),
 };
 
 /// The passes that run before lowering for the simulated accelerator.
 pub static BEFORE_ACCELERATOR: List = List {
     name: "before_accelerator",
     about: "the same for the simulated accelerator, which runs loops as they are written",
-    steps: &[EXPAND, CSE, DCE, FOLD_RANGES, ZERO_TRIP_LOOPS, POLYPHASE, PEEPHOLE, SIMPLIFY, LAST],
+    steps: &[EXPAND, CSE, DCE, FOLD_RANGES, ZERO_TRIP_LOOPS, POLYPHASE, PEEPHOLE, LAST],
 };
 
 thread_local! {

@@ -29,7 +29,10 @@ fn steps_wait_for_one_that_follows() {
 #[test]
 fn every_pass_has_its_place() {
     let rows: Vec<&str> = PASSES.iter().map(|pass| pass.name).collect();
+    // The e-graph with exact rules changed the loops of few programs and made none faster, so it is no step of a list. It
+    // can be called by its name, and is the same code as `simplify_relaxed`.
+    let by_name_only = ["simplify"];
     let used = List::ALL.iter().flat_map(|list| list.steps).map(|step| step.pass.name);
-    let used: BTreeSet<&str> = used.collect();
+    let used: BTreeSet<&str> = used.chain(by_name_only).collect();
     assert_eq!(rows, used.into_iter().collect::<Vec<_>>());
 }

@@ -495,7 +495,8 @@ fn common_factors_leave_sums() {
 #[test]
 fn graphs_of_products_grow_as_their_programs() {
     // Each layer: how it computes `%{i}` from the value `{x}` of type `f64[30,30]`.
-    let layers: [(&str, &dyn Fn(usize, &str) -> String); 3] = [
+    type Layer<'a> = &'a dyn Fn(usize, &str) -> String;
+    let layers: [(&str, Layer<'_>); 3] = [
         ("chain", &|i, x| {
             format!(
                 "%{i}: f64[30,30] = dot{{lhs_batch=[], rhs_batch=[], lhs_contract=[1], rhs_contract=[0]}} {x}, %w\n"
