@@ -6,7 +6,7 @@
 use crate::marks::replaced;
 use crate::program_generator::Recipe;
 use crate::recorded;
-use crate::transform_words::{Choice, Demand, Letter, append, same_numbers, unchecked};
+use crate::transform_words::{Choice, Demand, Letter, append, in_pieces, same_numbers, unchecked};
 use crate::{Agreement, Case, Failure, Rng, Sweep, run, show_tensors};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
@@ -182,6 +182,16 @@ pub fn policies(m: &mut Module, case: &Case, recipe: &Recipe) -> Result<(), Fail
         let same = Agreement::Equal.check_all(&run(m, next.f, &next.args)?, &values);
         same.map_err(|e| blame(e.to_string(), m, next.f))?;
         same_numbers(m, &next, Demand::default())?;
+    }
+    Ok(())
+}
+
+/// Checks that a program, its derivatives and its batches have the same bits on one and on several threads.
+pub fn pieces(m: &mut Module, case: &Case, _: &Recipe) -> Result<(), Failure> {
+    in_pieces(m, case.f, &case.args.iter().collect::<Vec<_>>())?;
+    for letter in Letter::ALL {
+        let Some(next) = unchecked(m, case, letter, &mut Rng::new(6))? else { continue };
+        in_pieces(m, next.f, &next.args.iter().collect::<Vec<_>>())?;
     }
     Ok(())
 }

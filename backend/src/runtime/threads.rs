@@ -33,6 +33,9 @@ type Piece = unsafe extern "C" fn(*const u64, i64, *mut u8) -> i32;
 /// The longest time that a helper waits for the next loop of its call: about the time of a piece.
 const PATIENCE: Duration = Duration::from_micros(50);
 
+/// The largest number of tasks of a thread that wait in the queue of a pool.
+const QUEUED: usize = 64;
+
 /// The threads of one call of a program.
 pub(crate) struct Threads {
     /// The largest number of pieces that run at the same time.
@@ -189,8 +192,8 @@ impl Team {
         while self.helpers.load(SeqCst) < helpers {
             self.helpers.fetch_add(1, SeqCst);
             let team = self.clone();
-            let help = AssertUnwindSafe(|| spawn(Box::new(move || team.help())));
-            if catch_unwind(help).is_err() {
+            let help = AssertUnwindSafe(|| spawn(move || team.help()));
+            if !catch_unwind(help).unwrap_or(false) {
                 self.helpers.fetch_sub(1, SeqCst);
                 break;
             }
@@ -271,9 +274,23 @@ impl Team {
     }
 }
 
-/// Runs a task on a thread of the current pool of `rayon`: that of the calling thread, or the global one.
-fn spawn(task: Box<dyn FnOnce() + Send>) {
-    rayon_core::spawn(task);
+/// Runs a task on a thread of the current pool of `rayon`: that of the calling thread, or the global one. Returns false
+/// if [`QUEUED`] tasks of this thread have not begun, because the pool's threads are busy. Otherwise a thread of a pool
+/// that calls programs in a loop, while no other thread of the pool is free, would fill the memory with tasks.
+fn spawn(task: impl FnOnce() + Send + 'static) -> bool {
+    thread_local! {
+        static NOT_BEGUN: Arc<AtomicUsize> = Arc::default();
+    }
+    let Ok(queued) = NOT_BEGUN.try_with(Arc::clone) else { return false };
+    if queued.load(SeqCst) >= QUEUED {
+        return false;
+    }
+    queued.fetch_add(1, SeqCst);
+    rayon_core::spawn(move || {
+        queued.fetch_sub(1, SeqCst);
+        task();
+    });
+    true
 }
 
 #[cfg(test)]
@@ -340,6 +357,35 @@ mod tests {
                 assert!(counted.iter().all(|n| n.load(SeqCst) == 1), "{most} {loops} {counted:?}");
             }
         }
+    }
+
+    /// The only thread of a pool runs all pieces of its calls itself, so no task of its calls begins.
+    #[test]
+    fn tasks_of_a_busy_pool_are_few() {
+        let pool = rayon_core::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+        static DROPPED: AtomicUsize = AtomicUsize::new(0);
+        struct Counted;
+        impl Drop for Counted {
+            fn drop(&mut self) {
+                DROPPED.fetch_add(1, SeqCst);
+            }
+        }
+        let spawned = pool.install(|| {
+            (0..1000)
+                .filter(|_| {
+                    spawn({
+                        let counted = Counted;
+                        move || drop(counted)
+                    })
+                })
+                .count()
+        });
+        assert_eq!(spawned, QUEUED);
+        // Tasks that were refused were dropped at once, and the others run now that the thread is free.
+        while DROPPED.load(SeqCst) < 1000 {
+            std::thread::yield_now();
+        }
+        assert!(pool.install(|| spawn(|| ())), "tasks are accepted again");
     }
 
     #[test]

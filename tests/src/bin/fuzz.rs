@@ -1,7 +1,9 @@
 //! Random programs in bulk. `fuzz --cases N [--seed S]` checks the values, derivatives and batches of N programs by
 //! all engines, passes and text. `fuzz --planned N [--seed S]` checks N programs with loops under policies and
 //! budgets ([`tapeloom_tests::random_loops`]), and `fuzz --machines N [--seed S]` runs N such programs on simulated
-//! machines.
+//! machines. `fuzz --pieces N` and `fuzz --nests N` compare one thread and several threads, on programs without and with
+//! loops. `fuzz --callers N [--seconds T]` compiles N programs, which sixteen threads call at the same time for T
+//! seconds.
 //!
 //! Programs are split into chunks, each run by its own process, so that a crash is found too: the process prints the
 //! index of its current program. Each program has a time limit, in addition to the budget of size and memory that it
@@ -18,6 +20,7 @@ use tapeloom_ir::Module;
 use tapeloom_tests::fuzz::{self, Law, failure, seeds};
 use tapeloom_tests::program_generator::Recipe;
 use tapeloom_tests::random_loops::{self, Program};
+use tapeloom_tests::stress;
 use tapeloom_tests::{Case, Failure};
 
 /// A family of random programs, with the properties that are checked on each program.
@@ -31,8 +34,14 @@ struct Family {
     show: fn(u64) -> String,
 }
 
-const FAMILIES: [Family; 3] = [
+const FAMILIES: [Family; 5] = [
     Family { flag: "--cases", failure: |seed| failure(seed, everything), show: recipe },
+    Family { flag: "--pieces", failure: |seed| failure(seed, fuzz::pieces), show: recipe },
+    Family {
+        flag: "--nests",
+        failure: |seed| random_loops::failure(Program::draw(seed), seed, random_loops::pieces),
+        show: |seed| format!("{:?}", Program::draw(seed)),
+    },
     Family {
         flag: "--planned",
         failure: |seed| random_loops::failure(Program::draw(seed), seed, random_loops::in_turn),
@@ -56,6 +65,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let [mut of, ..] = FAMILIES;
     let (mut cases, mut seed, mut child) = (1000u64, 0u64, None);
+    let (mut callers, mut seconds) = (false, 60);
     for pair in args.chunks(2) {
         let [name, value] = pair else { return Err(usage()) };
         if let Some(family) = FAMILIES.into_iter().find(|f| f.flag == name) {
@@ -64,6 +74,8 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
         }
         match name.as_str() {
             "--seed" => seed = value.parse()?,
+            "--callers" => (callers, cases) = (true, value.parse()?),
+            "--seconds" => seconds = value.parse()?,
             // This process is a child that checks one chunk: the index of its first program.
             "--chunk" => child = Some(value.parse()?),
             _ => return Err(usage()),
@@ -71,6 +83,11 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     }
     if let Some(first) = child {
         chunk(of, seed, first, cases);
+        return Ok(ExitCode::SUCCESS);
+    }
+    if callers {
+        let calls = stress::callers(seeds(seed), cases as usize, Duration::from_secs(seconds))?;
+        println!("{calls} calls of {cases} programs in {seconds} s, no difference");
         return Ok(ExitCode::SUCCESS);
     }
     let start = Instant::now();
@@ -97,7 +114,8 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
 }
 
 fn usage() -> Box<dyn Error> {
-    "usage: fuzz --cases|--planned|--machines N [--seed S]".into()
+    "usage: fuzz --cases|--pieces|--nests|--planned|--machines|--callers N [--seed S] [--seconds T]"
+        .into()
 }
 
 /// Checks `count` programs from index `first` in a child process, prints its reports, and returns the number of

@@ -5,7 +5,7 @@ use super::program::{Iterations, Program, Step, about, each, policy, within};
 use crate::{Agreement, Failure, Heard, Listener, Rng};
 use std::rc::Rc;
 use tapeloom::prelude::*;
-use tapeloom::{Error, Explanation, Jit, Kind};
+use tapeloom::{Error, Explanation, Jit, Kind, MachineModel};
 use tapeloom_ir::{parse_module, print_module};
 
 /// The value and the gradient of a scalar function.
@@ -391,6 +391,44 @@ pub fn rounding(program: &Program, _: &mut Rng) -> Result<(), Failure> {
             (false, false) => Agreement::CLOSE,
         };
         how.check_heard(&effects, &heard).map_err(|e| format!("rounded: {e}"))?;
+    }
+    Ok(())
+}
+
+/// Checks that values and gradients, of the program and of a batch of it, have the same bits on one and on several
+/// threads, if loops are cut into tiny pieces.
+pub fn pieces(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
+    let policy = about(&policy(rng), &program.steps);
+    let log = Listener::default();
+    let f = Rc::new(checkpoint(meaning(Rc::new(program.clone()), log.clone(), false), policy));
+    let pieces = 2 + rng.index(8);
+    let machine = MachineModel { piece_operations: 1, pieces, ..MachineModel::MEASURED };
+    let x = program.argument();
+    let members: Vec<Tensor> = [1.0, 0.5, -0.3, 0.9, 0.1]
+        .map(|a| run(move |x: Var| x * a, &x))
+        .into_iter()
+        .collect::<Result<_, _>>()?;
+    let members = run(|x: Vec<Var>| stack(&x, 0), members)?;
+    for batched in [false, true] {
+        let on = |threads: usize| {
+            let f = f.clone();
+            let g = move |x: Var| {
+                let f = f.clone();
+                value_and_grad(move |x| f(x))(x)
+            };
+            let of = move |x: Var| if batched { vmap(&g)(x) } else { g(x) };
+            let of = jit(of).machine(machine).threads(threads);
+            outcome(&of, if batched { &members } else { &x }, &log)
+        };
+        let Some((want, heard)) = on(1)? else { return Ok(()) };
+        for threads in [2, 3, 7] {
+            let Some((got, effects)) = on(threads)? else {
+                return Err("a budget where there is none".into());
+            };
+            let wrong = |e| format!("{threads} threads, {pieces} pieces, batched {batched}: {e}");
+            Agreement::Exact.check_all(&got, &want).map_err(wrong)?;
+            Agreement::Exact.check_heard(&effects, &heard).map_err(wrong)?;
+        }
     }
     Ok(())
 }

@@ -13,6 +13,7 @@
 //! | [`growth`] | within a budget, the workspace does not depend on the number of iterations |
 //! | [`orders`] | derivatives of the gradient are the same under every policy, and gradients of batches too |
 //! | [`rounding`] | with residuals rounded to f32, derivatives are near the exact ones, and values are the same |
+//! | [`pieces`] | results are bit-identical on one and on several threads |
 //! | [`machines`] | results are bit-identical on every simulated machine and configuration |
 
 mod laws;
@@ -20,7 +21,9 @@ mod machines;
 mod meaning;
 mod program;
 
-pub use laws::{budgets, figures, gradient_under, growth, orders, policies, policy_of, rounding};
+pub use laws::{
+    budgets, figures, gradient_under, growth, orders, pieces, policies, policy_of, rounding,
+};
 pub use machines::machines;
 pub use program::{Iterations, Nest, Program, Step};
 

@@ -8,7 +8,7 @@ use crate::derivatives::derived;
 use crate::for_all;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use tapeloom_backend::{Options, Runnable, Target, compile};
+use tapeloom_backend::{Executable, Options, Runnable, Target, compile, loop_ir};
 use tapeloom_ir::prim::{Dot, Operand, Reduce, Reducer};
 use tapeloom_ir::{
     ArrayType, Builder, Draft, Dtype, FuncId, Literal, Module, Op, Scalar, Tensor, Type,
@@ -86,6 +86,44 @@ fn threads_change_no_bit() {
     });
     let cut = CUT.load(Ordering::Relaxed);
     assert!(cut > 100, "only {cut} programs are cut");
+}
+
+/// Pieces that run at the same time have private memory of their own. Each piece fills its private array 100 times and
+/// sums it in the other direction, so threads that shared an array would read each other's numbers.
+#[test]
+fn threads_share_no_private_memory() {
+    let text = "program @fills {
+  private 4096
+  buffer b0: f64[64] output 0
+  buffer b1: f64[512] private 0
+  concurrent i0 in 64 {
+    store b0[i0], 0.0
+    serial i1 in 100 {
+      for i2 in 512 {
+        %0: f64 = convert{to=f64} i0
+        store b1[i2], %0
+      }
+      %1: f64 = load b0[i0]
+      var v0: f64 = %1
+      fold i3 in 512 {
+        %2: f64 = load b1[i3*-1 + 511]
+        v0 = add v0, %2
+      }
+      store b0[i0], v0
+    }
+  }
+}
+";
+    let program = loop_ir::parse(text, &|_| None).unwrap();
+    let code = Executable::new(&program).unwrap();
+    let want: Tensor = (0..64).map(|piece| 51_200.0 * f64::from(piece)).collect();
+    for threads in [1, 2, 4] {
+        let code = code.clone().with_threads(threads);
+        for _ in 0..20 {
+            let got = code.call(&[]).unwrap();
+            Agreement::Exact.check_all(&got, std::slice::from_ref(&want)).unwrap();
+        }
+    }
 }
 
 #[test]

@@ -4,11 +4,13 @@
 //! A failure is shrunk to few equations and shown as a text test, ready for a file `tests/filetests/run/issue-N.ir`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 use tapeloom_ir::prim::TripCount;
 use tapeloom_ir::{Atom, Dtype, Module, Op};
 use tapeloom_tests::Sweep;
 use tapeloom_tests::fuzz::{self, for_all};
 use tapeloom_tests::program_generator::Recipe;
+use tapeloom_tests::stress;
 
 #[test]
 fn text_says_everything() {
@@ -48,6 +50,12 @@ fn policies_change_no_bit() {
 #[test]
 fn recordings_are_their_programs() {
     for_all(Sweep::Recordings, fuzz::recordings);
+}
+
+#[test]
+fn many_callers_get_the_results_of_one_thread() {
+    let calls = stress::callers(fuzz::seeds(2000), 8, Duration::from_secs(1)).unwrap();
+    assert!(calls > 16, "{calls} calls");
 }
 
 #[test]

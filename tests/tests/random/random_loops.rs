@@ -20,6 +20,11 @@ fn values_gradients_and_effects_are_those_of_every_policy() {
     for_all(Sweep::Policies, Program::draw, random_loops::policies);
 }
 
+#[test]
+fn threads_change_no_bit() {
+    for_all(Sweep::Pieces, Program::draw, random_loops::pieces);
+}
+
 /// Regression: a call under `checkpoint_carries` is inlined into its caller under every policy. Gradients must have the
 /// same bits. So if the call reads an element of an array, the element's cotangent must be added after the cotangents
 /// of the whole array.

@@ -105,6 +105,42 @@ impl Lattice {
     }
 }
 
+impl Lattice {
+    /// Returns the first value and the number of values of each digit of the lattice's elements, if these are all
+    /// combinations of the values. `digits` are the strides of the digits, the last one the size of the buffer.
+    fn ranges_of_digits(&self, digits: &[u64]) -> Option<Vec<(u64, u64)>> {
+        let mut offset = u64::try_from(self.offset).ok()?;
+        let mut terms = self.terms.iter().copied().peekable();
+        // The number of values of the digit that terms with smaller strides give.
+        let mut carried = 1;
+        let mut ranges = Vec::new();
+        for (stride, next) in digits.iter().zip(&digits[1..]) {
+            let values = next / stride;
+            let mut extent = carried;
+            while let Some((n, _)) = terms.next_if(|(_, of)| *of == stride * extent) {
+                extent = extent.checked_mul(n)?;
+            }
+            let first = (offset % next) / stride;
+            offset -= first * stride;
+            if extent > values {
+                // All values of this digit, and several of the next one.
+                if first != 0 || !extent.is_multiple_of(values) {
+                    return None;
+                }
+                carried = extent / values;
+                extent = values;
+            } else {
+                carried = 1;
+            }
+            if first + extent > values {
+                return None;
+            }
+            ranges.push((first, extent));
+        }
+        (terms.next().is_none() && carried == 1 && offset == 0).then_some(ranges)
+    }
+}
+
 struct Search<'a> {
     kernel: &'a Kernel,
     /// For each callee, whether it certainly writes all elements of each of its results.
@@ -211,13 +247,51 @@ fn ranges_fill(mut ranges: Vec<(u64, u64)>, elements: u64) -> bool {
     grown >= elements
 }
 
+/// The largest number of lattices that [`boxes_fill`] compares in pairs.
+const MOST_BOXES: usize = 64;
+
+/// Returns whether lattices that are disjoint boxes together have `elements` elements, as those of an array's inside and
+/// of its border do.
+///
+/// ```text
+/// for i0 in 8 { for i1 in 8 { store b1[i0*10 + i1 + 11], .. } }      rows 1..9, columns 1..9
+/// for i2 in 10 { store b1[i2], .. }                                  row 0
+/// for i3 in 10 { store b1[i3 + 90], .. }                             row 9
+/// for i4 in 8 { store b1[i4*10 + 10], .. store b1[i4*10 + 19], .. }  rows 1..9, columns 0 and 9
+/// ```
+fn boxes_fill<'a>(lattices: impl Iterator<Item = &'a Lattice> + Clone, elements: u64) -> bool {
+    let mut strides: Vec<u64> = lattices.clone().flat_map(|l| &l.terms).map(|t| t.1).collect();
+    strides.extend([1, elements]);
+    strides.sort_unstable();
+    strides.dedup();
+    // The strides of the digits of an element's number, each a divisor of the next one.
+    let mut digits: Vec<u64> = Vec::new();
+    for stride in strides {
+        let fits = digits.last().is_none_or(|last| stride.is_multiple_of(*last));
+        digits.extend((fits && elements.is_multiple_of(stride)).then_some(stride));
+    }
+    let mut boxes: Vec<Vec<(u64, u64)>> = Vec::new();
+    for found in lattices.take(MOST_BOXES).filter_map(|l| l.ranges_of_digits(&digits)) {
+        let apart = |other: &Vec<(u64, u64)>| {
+            found.iter().zip(other).any(|(a, b)| a.0 + a.1 <= b.0 || b.0 + b.1 <= a.0)
+        };
+        if boxes.iter().all(apart) {
+            boxes.push(found);
+        }
+    }
+    let sizes = boxes.iter().map(|b| b.iter().map(|(_, extent)| extent).product::<u64>());
+    sizes.sum::<u64>() == elements
+}
+
 /// Returns whether the lattices together contain all `elements` elements of a buffer; `false` if the proof takes too
 /// many marks.
 pub(crate) fn fills<'a>(
     lattices: impl Iterator<Item = &'a Lattice> + Clone,
     elements: u64,
 ) -> bool {
-    if ranges_fill(lattices.clone().filter_map(Lattice::range).collect(), elements) {
+    if ranges_fill(lattices.clone().filter_map(Lattice::range).collect(), elements)
+        || boxes_fill(lattices.clone(), elements)
+    {
         return true;
     }
     let outer = |l: &Lattice| l.terms.last().filter(|t| t.0 * t.1 == elements).map(|t| t.1);
@@ -321,6 +395,37 @@ mod tests {
         let half = "for i0 in 100000 { store b0[i0*4 + 2], 1.0 store b0[i0*4 + 3], 1.0 } \
                     for i1 in 100000 { for i2 in 2 { store b0[i1*4 + i2], 1.0 } }";
         check("f64[100000,4]", half, true);
+    }
+
+    #[test]
+    fn boxes_may_fill_together() {
+        let inside = "for i0 in 498 { for i1 in 698 { store b0[i0*700 + i1 + 701], 1.0 } }";
+        let rows =
+            "for i2 in 700 { store b0[i2], 1.0 } for i3 in 700 { store b0[i3 + 349300], 1.0 }";
+        let columns = "for i4 in 498 { store b0[i4*700 + 700], 1.0 store b0[i4*700 + 1399], 1.0 }";
+        let all = format!("{inside} {rows} {columns}");
+        check("f64[500,700]", &all, true);
+        check("f64[500,701]", &all, false);
+        for (text, less) in [
+            ("in 498 { for", "in 497 { for"),
+            ("in 698", "in 697"),
+            ("i2 in 700", "i2 in 699"),
+            ("i4 in 498", "i4 in 497"),
+            ("i4*700 + 700", "i4*700 + 1399"),
+            ("i0*700 + i1 + 701", "i0*700 + i1 + 700"),
+            ("i3 + 349300", "i3"),
+        ] {
+            assert_eq!(all.matches(text).count(), 1, "{text}");
+            check("f64[500,700]", &all.replace(text, less), false);
+        }
+        // A loop that is cut into pieces and the rest, and two rows that are one loop.
+        let pieces = "for i0 in 60 { for i5 in 8 { for i1 in 698 { store b0[i0*5600 + i5*700 + i1 + 701], 1.0 } } }
+            for i0 in 18 { for i1 in 698 { store b0[i0*700 + i1 + 336701], 1.0 } }";
+        check("f64[500,700]", &format!("{pieces} {rows} {columns}"), true);
+        let thick = "for i0 in 496 { for i1 in 698 { store b0[i0*700 + i1 + 1401], 1.0 } }
+            for i2 in 1400 { store b0[i2], 1.0 } for i3 in 1400 { store b0[i3 + 348600], 1.0 }
+            for i4 in 496 { store b0[i4*700 + 1400], 1.0 store b0[i4*700 + 2099], 1.0 }";
+        check("f64[500,700]", thick, true);
     }
 
     #[test]

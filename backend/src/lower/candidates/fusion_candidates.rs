@@ -5,14 +5,14 @@ use super::axis_order::order;
 use super::iteration_domain::{
     Axis, AxisRole, CandidateAxes, CandidatePart, FusionCandidate, Read,
 };
-use super::view_boxes::{PieceBox, copied_view, fill_of, joined_pieces};
+use super::view_boxes::{CopiedView, PieceBox, copied_view, fill_of, joined_pieces};
 use crate::lower::graph::{Graph, NodeId, NodeKind};
 use crate::lower::operands::contraction::{uncontracted, unreduced};
 use cranelift_entity::SecondaryMap;
 use smallvec::SmallVec;
 use tapeloom_ir::OrderedSet;
 use tapeloom_ir::fault::{Fault, planted};
-use tapeloom_ir::prim::Piece;
+use tapeloom_ir::prim::AxisMap;
 
 /// Returns the fusion candidates of a graph (computed nodes, or parts of them) in topological order.
 pub(crate) fn candidates(graph: &Graph) -> Vec<FusionCandidate> {
@@ -23,18 +23,21 @@ pub(crate) fn candidates(graph: &Graph) -> Vec<FusionCandidate> {
             continue;
         }
         match copied_view(graph, id) {
-            Some((pieces, fill, boxes)) => {
-                if fill {
-                    all.push(whole(graph, id, CandidatePart::Fill));
-                }
+            Some(copied) => {
+                let fills = copied.filled.iter().map(|found| fill(graph, id, found));
                 // If operands of a view overlap in its output, the first one provides the element, so it is written
                 // last.
-                let some = |b: &PieceBox| b.iter().all(|(extent, ..)| *extent > 0);
-                for p in (0..pieces.len()).rev().filter(|p| some(&boxes[*p])) {
-                    all.push(piece(graph, id, p, &pieces[p], &boxes[p]));
+                let some = |p: &usize| copied.boxes[*p].iter().all(|(extent, ..)| *extent > 0);
+                let pieces = (0..copied.pieces.len()).rev().filter(some);
+                let pieces = pieces.map(|p| piece(graph, id, p, &copied));
+                if copied.ordered {
+                    all.extend(fills.chain(pieces));
+                } else {
+                    // The pieces come first, so that they join the loops of their operands.
+                    all.extend(pieces.chain(fills));
                 }
             }
-            None => all.push(whole(graph, id, CandidatePart::Whole)),
+            None => all.push(whole(graph, id)),
         }
     }
     loop_over_functions(graph, &mut all);
@@ -62,31 +65,59 @@ fn loop_over_functions(graph: &Graph, candidates: &mut [FusionCandidate]) {
     }
 }
 
-fn piece(graph: &Graph, id: NodeId, p: usize, piece: &Piece, found: &PieceBox) -> FusionCandidate {
-    let view = graph.nodes[id].operands[0];
+/// Returns the loop axes of the elements of a box of a node's output, and for each axis of the output its loop axis.
+fn box_axes(
+    graph: &Graph,
+    id: NodeId,
+    found: &PieceBox,
+) -> (SmallVec<[Axis; 4]>, SmallVec<[Option<usize>; 4]>) {
     let mut axes: SmallVec<[Axis; 4]> = SmallVec::new();
-    let mut syms: CandidateAxes = SmallVec::new();
+    let mut loops = SmallVec::new();
     for (o, (extent, start, step)) in found.iter().enumerate() {
-        let full = *extent == graph.nodes[id].ty.shape[o];
-        if *extent == 1 && full {
-            syms.push(None);
-            continue;
+        let only = *extent == 1 && graph.nodes[id].ty.shape[o] == 1;
+        loops.push((!only).then_some(axes.len()));
+        if !only {
+            axes.push(Axis { extent: *extent, runs: AxisRole::Out(o), start: *start, step: *step });
         }
-        syms.push((full && *start == 0 && *step == 1).then_some(axes.len()));
-        axes.push(Axis { extent: *extent, runs: AxisRole::Out(o), start: *start, step: *step });
     }
+    (axes, loops)
+}
+
+fn piece(graph: &Graph, id: NodeId, p: usize, copied: &CopiedView<'_>) -> FusionCandidate {
+    let (piece, found) = (&copied.pieces[p], &copied.boxes[p]);
+    let (axes, loops) = box_axes(graph, id, found);
     let mut walk = Reader::new(graph);
-    if let Some(view) = view.node() {
-        let node = &graph.nodes[view];
-        walk.piece(&node.operands, piece, &syms);
+    if let Some(view) = graph.nodes[id].operands[0].node() {
+        // The index into the operand is the loop's index if the box begins at the operand's first element and has its
+        // steps.
+        let index = |map: &AxisMap| match map.terms[..] {
+            [(axis, 1)] => {
+                let (_, start, step) = found[axis];
+                loops[axis].filter(|_| start + map.offset == 0 && step == map.divisor)
+            }
+            _ => None,
+        };
+        let at: CandidateAxes = piece.axes.iter().map(index).collect();
+        walk.visit(graph.nodes[view].operands[piece.operand], &at);
     }
-    // A view that is written operand by operand has several fusion candidates: its fill and one per operand. They must
-    // run in order, so each counts as a reader of those before.
-    walk.reads.push(Read { node: id, at: syms });
+    // Parts that overlap must run in order, so each counts as a reader of those before.
+    if copied.ordered {
+        let whole = |o: usize| found[o] == (graph.nodes[id].ty.shape[o], 0, 1);
+        let at = loops.iter().enumerate().map(|(o, axis)| axis.filter(|_| whole(o))).collect();
+        walk.reads.push(Read { node: id, at });
+    }
     finish(graph, id, CandidatePart::Piece(p), axes, walk.reads)
 }
 
-fn whole(graph: &Graph, id: NodeId, part: CandidatePart) -> FusionCandidate {
+fn fill(graph: &Graph, id: NodeId, found: &PieceBox) -> FusionCandidate {
+    let mut walk = Reader::new(graph);
+    if let Some((view, f)) = fill_of(graph, id) {
+        walk.visit(graph.nodes[view].operands[f], &[]);
+    }
+    finish(graph, id, CandidatePart::Fill, box_axes(graph, id, found).0, walk.reads)
+}
+
+fn whole(graph: &Graph, id: NodeId) -> FusionCandidate {
     let node = &graph.nodes[id];
     let mut axes: SmallVec<[Axis; 4]> = SmallVec::new();
     let mut out: CandidateAxes = SmallVec::new();
@@ -108,16 +139,7 @@ fn whole(graph: &Graph, id: NodeId, part: CandidatePart) -> FusionCandidate {
     };
     match &node.kind {
         NodeKind::Map(_) | NodeKind::Copy => {
-            for o in &node.operands {
-                match part {
-                    CandidatePart::Fill => {
-                        if let Some((view, f)) = fill_of(graph, id) {
-                            walk.visit(graph.nodes[view].operands[f], &[]);
-                        }
-                    }
-                    CandidatePart::Whole | CandidatePart::Piece(_) => walk.visit(*o, &out),
-                }
-            }
+            node.operands.iter().for_each(|o| walk.visit(*o, &out));
         }
         NodeKind::Reduce { axes: folded, .. } => {
             let syms = unreduced(&out, folded, |a| fold(&mut axes, shape(0)[a], a));
@@ -144,7 +166,7 @@ fn whole(graph: &Graph, id: NodeId, part: CandidatePart) -> FusionCandidate {
         }
         NodeKind::Input(_) | NodeKind::Movement(_) => {}
     }
-    finish(graph, id, part, axes, walk.reads)
+    finish(graph, id, CandidatePart::Whole, axes, walk.reads)
 }
 
 /// Orders the axes of a fusion candidate and decides which of them are unrolled.

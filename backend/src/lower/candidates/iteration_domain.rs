@@ -41,7 +41,7 @@ impl Axis {
 pub(crate) enum CandidatePart {
     /// All elements.
     Whole,
-    /// The fill of a view, stored to all elements before the elements of its operands are written over it.
+    /// The fill of a view: all elements or those of a box, which come from no operand or are written over.
     Fill,
     /// The elements of a view that come from one of its operands, by the number of the view's piece.
     Piece(usize),

@@ -2,19 +2,37 @@
 //!
 //! ```text
 //! copy of concatenate{axis=0} x, y       x fills 0..n, y fills n..n+m: two loops without a choice
-//! copy of pad{low=[1]} x, 0.0            first 0.0 everywhere, then x fills 1..n+1
+//! copy of pad{low=[1], high=[2]} x, 0.0  x fills 1..n+1, 0.0 fills 0..1 and n+1..n+3
+//! copy of pad{interior=[1]} x, 0.0       first 0.0 everywhere, then x fills 0, 2, 4, ..
 //! ```
+//!
+//! If boxes are disjoint, they may be written in any order. So the elements of an operand are computed in their
+//! destination, in the loop that computes the operand.
 
 use crate::lower::graph::{Graph, Movement, Node, NodeId, NodeKind};
 use smallvec::SmallVec;
 use tapeloom_ir::prim::Piece;
 
+/// The largest number of boxes by which the fill around a piece is written: both sides of three axes.
+const MOST_BORDERS: usize = 6;
+
 /// The box of output elements that a view reads from one operand: extent, start and step along each axis of the output.
 pub(crate) type PieceBox = SmallVec<[(usize, i64, i64); 4]>;
 
-/// Decides whether the copy of a view is written box by box. If so, returns the view's pieces (one per operand that is
-/// read), whether a fill is needed, and the box of each piece.
-pub(crate) fn copied_view(graph: &Graph, id: NodeId) -> Option<(&[Piece], bool, Vec<PieceBox>)> {
+/// The boxes of the output by which the copy of a view is written.
+pub(crate) struct CopiedView<'a> {
+    /// The pieces of the view, one per operand that is read.
+    pub(crate) pieces: &'a [Piece],
+    /// The box of each piece.
+    pub(crate) boxes: Vec<PieceBox>,
+    /// The boxes to which the fill is written, before all pieces if they overlap.
+    pub(crate) filled: Vec<PieceBox>,
+    /// Whether boxes overlap, so that they must be written in order: first the fill, then the pieces from last to first.
+    pub(crate) ordered: bool,
+}
+
+/// Decides whether the copy of a view is written box by box. If so, returns the boxes.
+pub(crate) fn copied_view(graph: &Graph, id: NodeId) -> Option<CopiedView<'_>> {
     let (view, pieces, fill) = copied(graph, id)?;
     if pieces.len() < 2 && fill.is_none() {
         return None;
@@ -35,7 +53,51 @@ pub(crate) fn copied_view(graph: &Graph, id: NodeId) -> Option<(&[Piece], bool, 
         return None;
     }
     // If the boxes cover the whole output, no fill is needed.
-    Some((pieces, fill.is_some() && filled < shape.elements(), boxes))
+    let fills = fill.is_some() && filled < shape.elements();
+    let around = boxes.first().filter(|_| fills && boxes.len() == 1);
+    let around = around.and_then(|inner| border(inner, shape));
+    let ordered = (fills && around.is_none()) || !are_disjoint(&boxes);
+    let whole = || vec![shape.iter().map(|n| (*n, 0, 1)).collect()];
+    let filled = if fills { around.unwrap_or_else(whole) } else { Vec::new() };
+    Some(CopiedView { pieces, boxes, filled, ordered })
+}
+
+/// Returns disjoint boxes that together contain all elements of the array outside of the box `inner`; `None` if one
+/// loop over the whole array costs less, because the boxes would be many, or most of the array.
+fn border(inner: &PieceBox, shape: &[usize]) -> Option<Vec<PieceBox>> {
+    let elements: usize = shape.iter().product();
+    let inside: usize = inner.iter().map(|(n, ..)| n).product();
+    if inner.iter().any(|(_, _, step)| *step != 1) || 2 * (elements - inside) > elements {
+        return None;
+    }
+    let mut boxes = Vec::new();
+    for (axis, (n, start, _)) in inner.iter().enumerate() {
+        let end = start + *n as i64;
+        for (from, to) in [(0, *start), (end, shape[axis] as i64)] {
+            if from < to {
+                // Inside of `inner` along the axes before this one, the whole array along those behind.
+                let whole = shape[axis + 1..].iter().map(|n| (*n, 0, 1));
+                let slab = inner[..axis].iter().copied().chain([((to - from) as usize, from, 1)]);
+                boxes.push(slab.chain(whole).collect());
+            }
+        }
+    }
+    (boxes.len() <= MOST_BORDERS).then_some(boxes)
+}
+
+/// Returns whether no two boxes have a common element. Boxes with steps count as the intervals around them.
+fn are_disjoint(boxes: &[PieceBox]) -> bool {
+    let range = |(n, start, step): (usize, i64, i64)| {
+        let last = start + (n as i64 - 1) * step;
+        (start.min(last), start.max(last))
+    };
+    let apart = |a: &PieceBox, b: &PieceBox| {
+        a.iter().zip(b).any(|(a, b)| {
+            let ((from, to), (other, end)) = (range(*a), range(*b));
+            a.0 == 0 || b.0 == 0 || to < other || end < from
+        })
+    };
+    boxes.iter().enumerate().all(|(k, a)| boxes[..k].iter().all(|b| apart(a, b)))
 }
 
 /// Returns the output elements that a piece of a view reads from its operand, as a box; `None` if they do not form a

@@ -177,7 +177,12 @@ impl FusionState<'_> {
             passes.placed(required_passes, line.times[item]);
             let node = self.candidates[m].node;
             let parts = self.candidates[m].part != CandidatePart::Whole;
-            self.placed[node] = Placed { block, item, candidate: m, parts };
+            // A node is complete when its last part is.
+            let last = self.placed[node];
+            let other = last.block == block && self.candidates[last.candidate].node == node;
+            if !other || line.times[last.item] <= line.times[item] {
+                self.placed[node] = Placed { block, item, candidate: m, parts };
+            }
             for result in self.regions.get(&node).into_iter().flatten() {
                 self.placed[*result] = self.placed[node];
             }
