@@ -363,7 +363,8 @@ pub fn in_pieces(m: &Module, f: FuncId, args: &[&Tensor]) -> Result<bool, Failur
     }
     let program =
         |e: String| format!("in pieces: {e}\n{}{}", print_function(m, f), kernels.report().program);
-    let (want, code) = (kernels.call(args)?, of(Target::host())?.with_threads(1));
+    let want = kernels.call(args).map_err(|e| program(e.to_string()))?;
+    let code = of(Target::host())?.with_threads(1);
     let one = code.call(args)?;
     if !kernels.report().program.contracts() {
         Agreement::Exact.check_all(&one, &want).map_err(&program)?;

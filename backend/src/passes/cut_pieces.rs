@@ -14,7 +14,8 @@
 //! The iterations must be independent, with three exceptions. Variables into which they fold have a partial value in each
 //! piece, and so have arrays to whose elements they only add; partial values are combined in the order of the pieces. A
 //! buffer that each iteration fills before it reads it becomes private memory of a piece. A contraction is cut along its
-//! batches, rows or columns, or along its terms if the result is small.
+//! batches, rows or columns, or along its terms if the result is small. If a serial loop computes the members of a batch,
+//! each piece runs all iterations of the serial loop for its own members.
 //!
 //! The number of pieces follows from trip counts and the estimated work alone, never from the number of threads. So the
 //! bits of a result do not depend on the number of threads. Iterations that are left over run behind the pieces.
@@ -22,23 +23,28 @@
 mod contraction;
 mod copy;
 mod division;
+mod own_rows;
 mod partial_arrays;
+mod parts;
 
 use super::pass::{Invariant, Pass, Run, WorkDivision};
 use crate::loop_ir::analysis::block_local::block_local;
 use crate::loop_ir::analysis::cost::Costs;
-use crate::loop_ir::analysis::dependence::{folds, variables};
+use crate::loop_ir::analysis::dependence::{folds, strongest, variables};
 use crate::loop_ir::analysis::traffic::bytes;
 use crate::loop_ir::shape::Loop;
 use crate::loop_ir::{
-    Address, Arg, BufferId, BufferVersion, Expr, Extent, IndexId, Kernel, Origins, Parallelism,
-    Place, Program, Rewriter, Stmt, VarId, concurrency, visit,
+    Address, Arg, BufferId, BufferVersion, Contract, Expr, Extent, IndexId, Kernel, Origins,
+    Parallelism, Place, Program, Rewriter, Stmt, VarId, concurrency, visit,
 };
 use crate::machine::MachineModel;
-use copy::{Copy, Replaced, Start};
+use contraction::LEAST_MEMBERS;
+use copy::{Copy, Replaced};
 use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap};
 use division::{Division, divide, group};
+use own_rows::{OwnRows, exchanged};
 use partial_arrays::{Accumulated, accumulated};
+use parts::{Axis, Members, Start};
 use std::slice::from_ref;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Exactness;
@@ -60,6 +66,8 @@ pub(super) const PASS: Pass = Pass {
 
 /// The assumed trip count of loops whose trip count is known only at run time.
 const ASSUMED_TRIPS: u64 = 16;
+/// The largest number of extents that are tried as the number of members of a batch.
+const TRIED_MEMBERS: usize = 3;
 /// The operations of a vector lane in the time of a byte of memory traffic.
 const OPERATIONS_PER_BYTE: u64 = 1;
 
@@ -147,8 +155,12 @@ impl Cutter<'_> {
                         *inside = self.block(std::mem::take(inside));
                     }
                     if self.cut {
-                        // The report names the loops inside.
+                        // The report names the loops inside. All iterations use the same memory for partial values.
                         self.divisions.remove(report);
+                        let proved = strongest(self.kernel, &stmt);
+                        if let Stmt::For { parallelism, .. } = &mut stmt {
+                            *parallelism = proved.max(*parallelism);
+                        }
                     } else {
                         self.divisions.truncate(report + 1);
                     }
@@ -190,7 +202,7 @@ impl Cutter<'_> {
         let group = if partials.is_empty() { group(lanes, extent, most) } else { lanes };
         let division = divide(extent / group, most).ok_or("it has too few iterations")?;
         let division = division.times(group, extent);
-        self.cut(stmt, &[index].into_iter().collect(), division, &partials)
+        self.cut(stmt, &Members::iterations_of(index), division, &partials, &[])
     }
 
     /// Returns the statements that replace a serial loop around loops over the members of a batch; `None` if it is no such
@@ -199,43 +211,74 @@ impl Cutter<'_> {
     /// ```text
     /// serial i0 in 100 { for i1 in 10000 { .. } }    concurrent i2 in 50 { serial i0 in 100 { for i3 in 200 { .. } } }
     /// ```
+    ///
+    /// The number of members is not stated in the program. It is the trip count of a loop, or an extent of a contraction, of
+    /// which the trip counts of other loops are multiples; those that cover the most work are tried.
     fn cut_around(&mut self, stmt: &Stmt, most: usize) -> Option<Vec<Stmt>> {
-        let Stmt::For { lanes: 1, carries, body, .. } = stmt else { return None };
-        // Exchanged buffers are copied as a whole after the loop.
-        if carries.iter().any(|c| c.input.buffer != c.output.buffer) {
-            return None;
-        }
-        let mut loops = Vec::new();
+        let Stmt::For { lanes: 1, body, .. } = stmt else { return None };
+        let (mut loops, mut contractions) = (Vec::new(), Vec::new());
         outermost_loops(body, &mut loops);
-        let mut costs: OrderedMap<usize, u64> = OrderedMap::default();
-        for inner in &loops {
-            let Some(Loop { extent, .. }) = inner.counted() else { continue };
-            let cost = costs.entry(extent).or_default();
-            *cost = cost.saturating_add(self.costs.block(from_ref(inner)));
+        visit(body, &mut |stmt| {
+            if let Stmt::Contract(c) = stmt {
+                contractions.push((c, self.costs.block(from_ref(stmt))));
+            }
+        });
+        let loops: Vec<(Loop<'_>, u64)> = loops
+            .into_iter()
+            .filter_map(|l| Some((l.counted()?, self.costs.block(from_ref(l)))))
+            .collect();
+        let extents = loops.iter().map(|(l, _)| l.extent);
+        let sides = contractions
+            .iter()
+            .flat_map(|(c, _)| [c.m, c.n].into_iter().chain(c.batch.iter().map(|(n, ..)| *n)));
+        let all: OrderedSet<usize> = extents.chain(sides).filter(|n| *n > 1).collect();
+        let covered = |members: usize| {
+            let of = |l: &Loop<'_>| l.extent.is_multiple_of(members);
+            let by_loops = loops.iter().filter(|(l, _)| of(l)).map(|(_, cost)| *cost);
+            let along = |c: &Contract| Axis::of_extent(c, members).is_some();
+            let by_products = contractions.iter().filter(|(c, _)| along(c)).map(|(_, cost)| *cost);
+            by_loops.chain(by_products).fold(0, u64::saturating_add)
+        };
+        let mut all: Vec<(u64, usize)> = all.into_iter().map(|n| (covered(n), n)).collect();
+        all.sort_unstable_by(|a, b| b.cmp(a));
+        for (_, members) in all.into_iter().take(TRIED_MEMBERS) {
+            let batch = loops.iter().map(|(l, _)| l).filter(|l| l.extent.is_multiple_of(members));
+            let lanes = batch.clone().map(|l| l.lanes * members / l.extent).max().unwrap_or(1);
+            let along = Members {
+                loops: batch.map(|l| (l.index, l.extent / members)).collect(),
+                contracted: (!contractions.is_empty()).then_some(members),
+            };
+            let multiplied = contractions.iter().any(|(c, _)| along.axis(c).is_some());
+            let least = if multiplied { LEAST_MEMBERS } else { 1 };
+            let group = group(lanes.max(1), members, most).max(least);
+            let Some(division) = divide(members / group, most) else { continue };
+            let Some(rows) = exchanged(self.kernel, stmt, &along, members, &self.named) else {
+                continue;
+            };
+            let declared = Declared::of(self.kernel);
+            match self.cut(stmt, &along, division.times(group, members), &[], &rows) {
+                Ok(parts) => return Some(parts),
+                Err(_) => declared.restore(self.kernel),
+            }
         }
-        let (members, _) = costs.into_iter().max_by_key(|(_, cost)| *cost)?;
-        let batch = loops.iter().filter_map(|l| l.counted()).filter(|l| l.extent == members);
-        let lanes = batch.clone().map(|l| l.lanes).max()?;
-        let indices = batch.map(|l| l.index).collect();
-        let group = group(lanes, members, most);
-        let division = divide(members / group, most)?.times(group, members);
-        self.cut(stmt, &indices, division, &[]).ok()
+        None
     }
 
-    /// Cuts the loops of these indices, in the statement or the statement itself, and makes pieces of the statement; an
-    /// error if it is not proved that pieces access different memory.
+    /// Cuts the loops and contractions along `members`, in the statement or the statement itself, and makes pieces of the
+    /// statement; an error if it is not proved that pieces access different memory.
     fn cut(
         &mut self,
         stmt: &Stmt,
-        indices: &OrderedSet<IndexId>,
+        members: &Members,
         division: Division,
         partials: &[(VarId, Code, Literal)],
+        rows: &[OwnRows],
     ) -> Result<Vec<Stmt>, Refused> {
-        let private = self.private(stmt, indices);
+        let private = self.private(stmt, members);
         let most = self.costs.block(from_ref(stmt)) / 16 / division.pieces as u64;
-        let mut arrays = accumulated(self.kernel, stmt, indices);
+        let mut arrays = accumulated(self.kernel, stmt, members);
         arrays.retain(|array| array.elements as u64 <= most);
-        let mut out = self.pieces(stmt, indices, division, partials, &arrays);
+        let mut out = self.pieces(stmt, members, division, (partials, &arrays, rows));
         if let Some(why) = out.first().and_then(|all| concurrency::refused(self.kernel, all)) {
             for (buffer, place) in private {
                 self.kernel.buffers[buffer].place = place;
@@ -246,32 +289,49 @@ impl Cutter<'_> {
         if rest > 0 && !planted(Fault::LeftOver) {
             let start = (pieces * each) as i64;
             let from = (Start::Constant(start), Arg::Literal(Literal::i64(start)));
-            let mut copy = Copy::of(self.kernel, indices, from, rest);
+            let mut copy = Copy::of(self.kernel, members, from, rest);
             copy.fresh = true;
             for (buffer, _) in &private {
                 let ty = copy.kernel.buffers[*buffer].ty.clone();
                 let new = copy.kernel.scratch(ty);
                 copy.kernel.versions[new] = copy.kernel.versions[*buffer].clone();
-                copy.buffers[*buffer] = Some(Replaced { buffer: new, row: None });
+                copy.buffers[*buffer] = Some(Replaced { buffer: new, row: None, relative: false });
             }
+            let [ahead, behind] = own_rows::copies(
+                &mut copy,
+                rows,
+                Start::Constant(start),
+                rest,
+                &stmt.own_origins(),
+            );
+            out.extend(ahead);
             out.extend(copy.block(from_ref(stmt)));
+            out.extend(behind);
         }
         Ok(out)
     }
 
     /// Moves the buffers that iterations of a loop fill before they read them to private memory, if no other statement
-    /// names them, and if no address of them has one of the `indices`: otherwise, pieces access different elements.
-    /// Returns them with their places before.
-    fn private(&mut self, stmt: &Stmt, indices: &OrderedSet<IndexId>) -> Vec<(BufferId, Place)> {
+    /// names them, and if no address of them depends on the member: otherwise, pieces access different elements. Returns
+    /// them with their places before.
+    fn private(&mut self, stmt: &Stmt, members: &Members) -> Vec<(BufferId, Place)> {
         let mut here: OrderedMap<BufferId, usize> = OrderedMap::default();
         let mut moved: OrderedSet<BufferId> = OrderedSet::default();
         visit(from_ref(stmt), &mut |stmt| {
             stmt.buffers(&mut |b| *here.entry(b).or_default() += 1);
             stmt.accesses(&mut |a| {
-                if a.address.terms.iter().any(|(i, stride)| *stride != 0 && indices.contains(i)) {
+                let moves =
+                    |(i, stride): &(IndexId, i64)| *stride != 0 && members.loops.contains_key(i);
+                if a.address.terms.iter().any(moves) {
                     moved.insert(a.held.buffer);
                 }
             });
+            if let Stmt::Contract(c) = stmt
+                && let Some(axis) = members.axis(c)
+            {
+                let along = c.accesses().into_iter().zip(axis.steps(c));
+                moved.extend(along.filter(|(_, step)| *step != 0).map(|(a, _)| a.held.buffer));
+            }
         });
         here.retain(|buffer, _| !moved.contains(buffer));
         let kernel = &mut *self.kernel;
@@ -295,17 +355,16 @@ impl Cutter<'_> {
     fn pieces(
         &mut self,
         stmt: &Stmt,
-        indices: &OrderedSet<IndexId>,
+        members: &Members,
         Division { pieces, each, rest: _ }: Division,
-        partials: &[(VarId, Code, Literal)],
-        arrays: &[Accumulated],
+        (partials, arrays, rows): (&[(VarId, Code, Literal)], &[Accumulated], &[OwnRows]),
     ) -> Vec<Stmt> {
         let (kernel, origins) = (&mut *self.kernel, stmt.own_origins());
         let piece = kernel.fresh_index();
         let (mut concurrent, mut behind) = (Vec::new(), Vec::new());
         let from = kernel.scalars.push(Dtype::I64);
         let start = (Start::Piece { piece, each: each as i64 }, Arg::Scalar(from));
-        let mut copy = Copy::of(kernel, indices, start, each);
+        let mut copy = Copy::of(kernel, members, start, each);
         let mut stores = Vec::new();
         for (var, code, neutral) in partials {
             let dtype = neutral.dtype;
@@ -330,13 +389,21 @@ impl Cutter<'_> {
             concurrent.push(ahead);
             behind.push(after);
         }
+        let [ahead, after] = own_rows::copies(&mut copy, rows, start.0, each, &origins);
+        for of in rows {
+            if let Some(Replaced { buffer, .. }) = copy.buffers[of.buffer] {
+                copy.kernel.make_private(buffer);
+            }
+        }
         let body = copy.block(from_ref(stmt));
+        concurrent.extend(ahead);
         if copy.counted {
             let by = [Arg::Index(piece), Arg::Literal(Literal::i64(each as i64))];
             let expr = Expr::Code(Code::Mul, by.to_vec());
             concurrent.insert(0, Stmt::Let { value: from, expr });
         }
         concurrent.extend(body);
+        concurrent.extend(after);
         concurrent.extend(stores);
         let mut out = vec![looped(piece, pieces, Parallelism::Concurrent, concurrent, &origins)];
         out.extend(behind);
@@ -417,6 +484,9 @@ impl Declared {
     }
 
     fn restore(&self, kernel: &mut Kernel) {
+        for buffer in kernel.buffers.keys().skip(self.buffers) {
+            kernel.versions[buffer] = Default::default();
+        }
         truncate(&mut kernel.buffers, self.buffers);
         truncate(&mut kernel.scalars, self.scalars);
         truncate(&mut kernel.vars, self.vars);

@@ -363,13 +363,13 @@ impl<'a> Survey<'a, '_> {
     }
 
     /// Returns whether two accesses of one array never reach the same element in different iterations, because the
-    /// addresses are numbers with digits: the stride of the loop's index is larger than all differences by smaller
-    /// strides, and each larger stride is larger than all differences by smaller strides. Then equal addresses have equal
-    /// digits.
+    /// addresses are numbers with digits: no multiple of the index's stride is a difference by smaller strides, and each
+    /// larger stride is larger than all differences by smaller strides. Then equal addresses have equal digits.
     ///
     /// ```text
     /// for i0 in 8 { for i1 in 10 { for i2 in 4 { store b1[i1*32 + i0*4 + i2], .. } } }     3 < 4 and 4*7 + 3 < 32
     /// for i0 in 8 { store b1[i0*6], .. for i1 in 4 { store b1[i0*6 + i1 + 1], .. } }       differences 1 to 4, below 6
+    /// for i0 in 8 { for i1 in 2 { store b1[i0*2 + i1], .. store b1[i0*2 + i1 + 16], .. } } differences 15 to 17, above 14
     /// ```
     fn apart(&self, store: &Access<'_>, other: &Access<'_>, extent: Extent) -> bool {
         let inside = |i: IndexId| self.inside.iter().find(|(of, _)| *of == i).map(|(_, n)| *n);
@@ -398,18 +398,21 @@ impl<'a> Survey<'a, '_> {
             let [low, high] = digits.map(|d| d.saturating_mul(i128::from(*stride)));
             (least, most) = (least.saturating_add(low), most.saturating_add(high));
         }
-        let mut reach = most.max(least.saturating_neg());
-        if i128::from(step) <= reach {
+        let step = i128::from(step);
+        let last = match extent {
+            Extent::Constant(n) => n as i128 - 1,
+            Extent::Scalar(_) => i128::MAX,
+        };
+        // Whether the addresses are equal in iterations at a distance from 1 to `last`, in this order or the other.
+        let meets = |least: i128, most: i128| {
+            let nearest = (least.div_euclid(step) + i128::from(least.rem_euclid(step) != 0)).max(1);
+            nearest <= most.div_euclid(step).min(last)
+        };
+        if meets(least, most) || meets(most.saturating_neg(), least.saturating_neg()) {
             return false;
         }
-        let mut larger = digits.range(step + 1..).filter(|(_, [low, high])| low < high).peekable();
-        reach = match extent {
-            Extent::Constant(n) => {
-                reach.saturating_add(i128::from(step).saturating_mul(n as i128 - 1))
-            }
-            Extent::Scalar(_) if larger.peek().is_none() => return true,
-            Extent::Scalar(_) => return false,
-        };
+        let mut larger = digits.range(step as u64 + 1..).filter(|(_, [low, high])| low < high);
+        let mut reach = most.max(least.saturating_neg()).saturating_add(step.saturating_mul(last));
         larger.all(|(stride, [low, high])| {
             let below = i128::from(*stride) > reach;
             reach = reach.saturating_add(i128::from(*stride).saturating_mul(*high.max(&-low)));
@@ -535,7 +538,7 @@ mod tests {
                 for (inner, outer, offset) in [1, 3]
                     .iter()
                     .flat_map(|a| [1, 2, 4].map(|b| (*a, b, 0)))
-                    .flat_map(|(a, b, _)| [-5, -1, 0, 1, 4].map(|o| (a, b, o)))
+                    .flat_map(|(a, b, _)| [-5, -1, 0, 1, 4, 40].map(|o| (a, b, o)))
                 {
                     let text = format!(
                         "serial i0 in {n} {{ for i1 in {inner} {{

@@ -1,7 +1,7 @@
 //! Contractions in pieces: of batches, rows, columns or terms.
 
-use super::copy::Start;
 use super::division::{Division, divide};
+use super::parts::{Axis, Start};
 use super::{Cutter, Refused, looped};
 use crate::loop_ir::{
     Address, Arg, BufferVersion, Contract, Expr, Matrix, Parallelism, Stmt, concurrency,
@@ -15,6 +15,8 @@ use tapeloom_ir::{ArrayType, Code, Shape};
 const LEAST_ROWS: usize = 256;
 /// The smallest number of terms of a piece of a contraction: the pieces' results are added one by one.
 const LEAST_TERMS: usize = 256;
+/// The smallest number of members of a piece that multiplies matrices of them.
+pub(super) const LEAST_MEMBERS: usize = 16;
 
 impl Cutter<'_> {
     /// Returns the statements that replace a contraction; an error if it cannot be cut.
@@ -41,13 +43,16 @@ impl Cutter<'_> {
             return parts.ok_or_else(|| "its partial results would be too large".to_owned());
         }
         let piece = self.kernel.fresh_index();
-        let part = Stmt::Contract(axis.range(c, Start::Piece { piece, each: each as i64 }, each));
+        let part =
+            Stmt::Contract(
+                axis.range(c, Start::Piece { piece, each: each as i64 }, each, |_| false),
+            );
         let all = looped(piece, pieces, Parallelism::Concurrent, vec![part], &c.origins);
         if let Some(why) = concurrency::refused(self.kernel, &all) {
             return Err(why);
         }
         let start = Start::Constant((pieces * each) as i64);
-        let left = (rest > 0).then(|| Stmt::Contract(axis.range(c, start, rest)));
+        let left = (rest > 0).then(|| Stmt::Contract(axis.range(c, start, rest, |_| false)));
         Ok([all].into_iter().chain(left).collect())
     }
 
@@ -67,7 +72,7 @@ impl Cutter<'_> {
         ty.checked_bytes()?;
         let held = BufferVersion::first(kernel.scratch(ty));
         let piece = kernel.fresh_index();
-        let part = Axis::Terms.range(c, Start::Piece { piece, each: each as i64 }, each);
+        let part = Axis::Terms.range(c, Start::Piece { piece, each: each as i64 }, each, |_| false);
         let at = Address { terms: vec![(piece, size as i64)], ..Address::default() };
         let out = Matrix { held, at, row: c.n as i64, column: 1 };
         let part = Stmt::Contract(Contract { out, accumulate: false, ..part });
@@ -110,7 +115,7 @@ impl Cutter<'_> {
         let add = looped(row, c.m, Parallelism::Parallel, vec![columns]);
         let left = (rest > 0).then(|| {
             let start = Start::Constant((pieces * each) as i64);
-            let left = Axis::Terms.range(c, start, rest);
+            let left = Axis::Terms.range(c, start, rest, |_| false);
             Stmt::Contract(Contract { accumulate: true, ..left })
         });
         Some([all, add].into_iter().chain(left).collect())
@@ -120,44 +125,4 @@ impl Cutter<'_> {
 /// Returns the smallest number of rows or columns of a piece of a contraction with `extent` of them.
 fn least_rows(extent: usize) -> usize {
     if extent < 2 * LEAST_ROWS { LEAST_ROWS / 2 } else { LEAST_ROWS }
-}
-
-/// The axis along which a contraction is cut.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Axis {
-    Rows,
-    Columns,
-    Terms,
-    /// The batch loop at this position.
-    Batch(usize),
-}
-
-impl Axis {
-    /// Returns the part of a contraction with `extent` rows (columns, terms, iterations of a batch loop) from `start`.
-    fn range(self, c: &Contract, start: Start, extent: usize) -> Contract {
-        let mut part = c.clone();
-        let steps = match self {
-            Axis::Rows => {
-                part.m = extent;
-                [c.lhs.row, 0, c.out.row]
-            }
-            Axis::Columns => {
-                part.n = extent;
-                [0, c.rhs.column, c.out.column]
-            }
-            Axis::Terms => {
-                part.k = extent;
-                [c.lhs.column, c.rhs.row, 0]
-            }
-            Axis::Batch(at) => {
-                let (_, lhs, rhs, out) = c.batch[at];
-                part.batch[at].0 = extent;
-                [lhs, rhs, out]
-            }
-        };
-        for (matrix, step) in [&mut part.lhs, &mut part.rhs, &mut part.out].into_iter().zip(steps) {
-            start.shift(&mut matrix.at, step);
-        }
-        part
-    }
 }

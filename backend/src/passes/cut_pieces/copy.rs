@@ -1,51 +1,28 @@
 //! Copies of statements with a part of the iterations of some loops.
 
+use super::parts::{Members, Start};
 use crate::loop_ir::shape::Loop;
 use crate::loop_ir::{
     Address, Arg, BufferId, BufferVersion, Carry, Expr, Extent, IndexId, Kernel, Rewriter,
     ScalarId, Stmt, VarId,
 };
 use cranelift_entity::SecondaryMap;
-use tapeloom_ir::{Code, Dtype, OrderedMap, OrderedSet};
-
-/// The first iteration of a part.
-#[derive(Clone, Copy)]
-pub(super) enum Start {
-    /// This iteration.
-    Constant(i64),
-    /// `each` times the number of the piece.
-    Piece { piece: IndexId, each: i64 },
-}
-
-impl Start {
-    /// Moves an address, which advances by `step` elements in each iteration, to the first iteration.
-    pub(super) fn shift(self, address: &mut Address, step: i64) {
-        match self {
-            Start::Constant(from) => {
-                address.offset = address.offset.wrapping_add(from.wrapping_mul(step));
-            }
-            Start::Piece { piece, each } if step != 0 => {
-                address.terms.push((piece, each.wrapping_mul(step)));
-            }
-            Start::Piece { .. } => {}
-        }
-    }
-}
+use tapeloom_ir::{Code, Dtype, Literal, OrderedMap};
 
 /// A rewriter that copies statements, and restricts some of their loops to a part of the iterations.
 pub(super) struct Copy<'a> {
     pub(super) kernel: &'a mut Kernel,
-    /// The indices of the restricted loops.
-    cut: &'a OrderedSet<IndexId>,
+    /// The restricted loops and contractions.
+    members: &'a Members,
     start: Start,
-    /// The number of the first iteration, for uses outside of addresses.
+    /// The number of the first member, for uses outside of addresses.
     from: Arg,
-    /// The number of iterations of the restricted loops.
+    /// The number of members.
     extent: usize,
     /// The numbers of iterations in the restricted loops, for uses outside of addresses: of each restricted loop, the
     /// scalar, and whether it is used.
     numbers: OrderedMap<IndexId, (ScalarId, bool)>,
-    /// Whether the copy reads the number of the first iteration.
+    /// Whether the copy reads the number of the first member.
     pub(super) counted: bool,
     /// Whether the copy defines scalars, variables and indices of its own.
     pub(super) fresh: bool,
@@ -61,18 +38,20 @@ pub(super) struct Replaced {
     pub(super) buffer: BufferId,
     /// If the buffer has a row of partial values for each piece: the piece, and the elements of a row.
     pub(super) row: Option<(IndexId, i64)>,
+    /// Whether the buffer has the elements of the copy's members alone, from its first element on.
+    pub(super) relative: bool,
 }
 
 impl<'a> Copy<'a> {
     pub(super) fn of(
         kernel: &'a mut Kernel,
-        cut: &'a OrderedSet<IndexId>,
+        members: &'a Members,
         (start, from): (Start, Arg),
         extent: usize,
     ) -> Copy<'a> {
         Copy {
             kernel,
-            cut,
+            members,
             start,
             from,
             extent,
@@ -87,7 +66,7 @@ impl<'a> Copy<'a> {
     }
 
     /// Returns the part of a restricted loop.
-    fn part(&mut self, found: Loop<'_>) -> Stmt {
+    fn part(&mut self, found: Loop<'_>, iterations: usize) -> Stmt {
         let Loop { index, parallelism, lanes, body, origins, .. } = found;
         let inner = self.kernel.fresh_index();
         let value = self.kernel.scalars.push(Dtype::I64);
@@ -96,24 +75,39 @@ impl<'a> Copy<'a> {
         let mut body = self.block(body);
         if self.numbers.get(&index).is_some_and(|(_, used)| *used) {
             self.counted = true;
-            let expr = Expr::Code(Code::Add, vec![self.from, Arg::Index(inner)]);
-            body.insert(0, Stmt::Let { value, expr });
+            let mut first = self.from;
+            let mut lets = Vec::new();
+            if iterations != 1 {
+                let number = self.kernel.scalars.push(Dtype::I64);
+                let by = Arg::Literal(Literal::i64(iterations as i64));
+                let expr = Expr::Code(Code::Mul, vec![first, by]);
+                lets.push(Stmt::Let { value: number, expr });
+                first = Arg::Scalar(number);
+            }
+            let expr = Expr::Code(Code::Add, vec![first, Arg::Index(inner)]);
+            lets.push(Stmt::Let { value, expr });
+            body.splice(0..0, lets);
         }
+        let extent = self.extent * iterations;
         Stmt::For {
             index: inner,
-            extent: Extent::Constant(self.extent),
+            extent: Extent::Constant(extent),
             parallelism,
-            lanes: if self.extent < lanes { 1 } else { lanes },
+            lanes: if extent < lanes { 1 } else { lanes },
             carries: Vec::new(),
             body,
             origins: origins.clone(),
         }
     }
 
+    fn is_relative(&self, buffer: BufferId) -> bool {
+        self.buffers[buffer].is_some_and(|of| of.relative)
+    }
+
     fn held(&self, held: BufferVersion) -> BufferVersion {
         match self.buffers[held.buffer] {
-            Some(Replaced { buffer, row: None }) => BufferVersion { buffer, ..held },
-            Some(Replaced { buffer, row: Some(_) }) => BufferVersion::first(buffer),
+            Some(Replaced { buffer, row: None, .. }) => BufferVersion { buffer, ..held },
+            Some(Replaced { buffer, row: Some(_), .. }) => BufferVersion::first(buffer),
             None => held,
         }
     }
@@ -123,10 +117,19 @@ impl Rewriter for Copy<'_> {
     fn block(&mut self, body: &[Stmt]) -> Vec<Stmt> {
         let mut all = Vec::with_capacity(body.len());
         for stmt in body {
-            let restricted = stmt.counted().filter(|l| self.cut.contains(&l.index));
-            let new = match restricted {
-                Some(found) => self.part(found),
-                None => self.stmt(stmt),
+            let iterations = |l: &Loop<'_>| self.members.loops.get(&l.index).copied();
+            let restricted = stmt.counted().and_then(|l| iterations(&l).map(|n| (l, n)));
+            let new = match (restricted, stmt) {
+                (Some((found, iterations)), _) => self.part(found, iterations),
+                (None, Stmt::Contract(c)) => match self.members.axis(c) {
+                    Some(axis) => {
+                        let relative = |b| self.is_relative(b);
+                        let part = axis.range(c, self.start, self.extent, relative);
+                        self.stmt(&Stmt::Contract(part))
+                    }
+                    None => self.stmt(stmt),
+                },
+                (None, _) => self.stmt(stmt),
             };
             all.push(new);
         }
@@ -154,8 +157,10 @@ impl Rewriter for Copy<'_> {
         let dynamic = address.dynamic.map(|d| self.arg(d));
         let mut at = Address { offset: address.offset, terms, dynamic };
         for (index, stride) in &address.terms {
-            if self.cut.contains(index) {
-                self.start.shift(&mut at, *stride);
+            if let Some(iterations) = self.members.loops.get(index)
+                && !self.is_relative(held.buffer)
+            {
+                self.start.shift(&mut at, stride.wrapping_mul(*iterations as i64));
             }
         }
         if let Some(Replaced { row: Some(row), .. }) = self.buffers[held.buffer] {

@@ -2,13 +2,14 @@
 
 use super::copy::{Copy, Replaced};
 use super::looped;
+use super::parts::Members;
 use crate::loop_ir::analysis::definite_write::{Lattice, fills};
 use crate::loop_ir::{
     Address, Arg, BufferId, BufferVersion, Expr, Extent, Flow, IndexId, Kernel, Origins,
     Parallelism, ScalarId, Stmt, visit,
 };
 use std::slice::from_ref;
-use tapeloom_ir::{ArrayType, Code, Literal, OrderedMap, OrderedSet, Shape};
+use tapeloom_ir::{ArrayType, Code, Literal, OrderedMap, Shape};
 
 /// An array to whose elements a statement only adds (or combines by another code with a neutral element).
 pub(super) struct Accumulated {
@@ -32,7 +33,8 @@ impl Accumulated {
         let (kernel, size) = (&mut *copy.kernel, elements as i64);
         let ty = ArrayType::new(neutral.dtype, Shape::from([pieces, elements]));
         let rows = kernel.scratch(ty);
-        copy.buffers[held.buffer] = Some(Replaced { buffer: rows, row: Some((piece, size)) });
+        copy.buffers[held.buffer] =
+            Some(Replaced { buffer: rows, row: Some((piece, size)), relative: false });
         let rows = BufferVersion::first(rows);
         let [first, element, number] = [(); 3].map(|()| kernel.fresh_index());
         let [term, old, new] = [(); 3].map(|()| kernel.scalars.push(neutral.dtype));
@@ -64,13 +66,9 @@ impl Accumulated {
 }
 
 /// Returns the arrays to whose elements a statement only adds: all accesses are pairs of a load and a store of one element,
-/// and the stored value is the loaded one, combined with another value. No address has one of the `indices`, and the
+/// and the stored value is the loaded one, combined with another value. No address depends on the member, and the
 /// statement certainly accesses all elements.
-pub(super) fn accumulated(
-    kernel: &Kernel,
-    stmt: &Stmt,
-    indices: &OrderedSet<IndexId>,
-) -> Vec<Accumulated> {
+pub(super) fn accumulated(kernel: &Kernel, stmt: &Stmt, members: &Members) -> Vec<Accumulated> {
     let mut uses: OrderedMap<ScalarId, usize> = OrderedMap::default();
     let mut accesses: OrderedMap<BufferId, usize> = OrderedMap::default();
     visit(from_ref(stmt), &mut |stmt| {
@@ -83,7 +81,7 @@ pub(super) fn accumulated(
     });
     let once = |s: ScalarId| uses.get(&s) == Some(&1);
     let mut search =
-        Pairs { once: &once, indices, loops: Vec::new(), found: OrderedMap::default() };
+        Pairs { once: &once, members, loops: Vec::new(), found: OrderedMap::default() };
     search.block(from_ref(stmt));
     let mut arrays = Vec::new();
     for (buffer, pairs) in search.found {
@@ -114,7 +112,7 @@ struct Pair {
 struct Pairs<'a> {
     /// Whether a scalar has one use.
     once: &'a dyn Fn(ScalarId) -> bool,
-    indices: &'a OrderedSet<IndexId>,
+    members: &'a Members,
     /// The loops around, with their trip counts.
     loops: Vec<(IndexId, usize)>,
     found: OrderedMap<BufferId, Vec<Pair>>,
@@ -131,7 +129,7 @@ impl Pairs<'_> {
                 && (self.once)(*sum)
                 && let Some(Expr::Code(code, args)) = defined.get(sum)
                 && address.dynamic.is_none()
-                && !address.terms.iter().any(|(i, s)| *s != 0 && self.indices.contains(i))
+                && !address.terms.iter().any(|(i, s)| *s != 0 && self.members.loops.contains_key(i))
             {
                 let loads = |arg: &Arg| match arg {
                     Arg::Scalar(x) if (self.once)(*x) => matches!(

@@ -1,0 +1,177 @@
+//! The parts of loops and contractions that a piece computes.
+
+use crate::loop_ir::{Address, BufferId, Contract, Extent, IndexId, Kernel, Stmt, visit};
+use std::slice::from_ref;
+use tapeloom_ir::OrderedMap;
+
+/// The first iteration of a part.
+#[derive(Clone, Copy)]
+pub(super) enum Start {
+    /// This iteration.
+    Constant(i64),
+    /// `each` times the number of the piece.
+    Piece { piece: IndexId, each: i64 },
+}
+
+impl Start {
+    /// Moves an address, which advances by `step` elements in each iteration, to the first iteration.
+    pub(super) fn shift(self, address: &mut Address, step: i64) {
+        match self {
+            Start::Constant(from) => {
+                address.offset = address.offset.wrapping_add(from.wrapping_mul(step));
+            }
+            Start::Piece { piece, each } if step != 0 => {
+                address.terms.push((piece, each.wrapping_mul(step)));
+            }
+            Start::Piece { .. } => {}
+        }
+    }
+}
+
+/// The members of a batch: a piece computes the values of some of them, in the loops and contractions that run along the
+/// members.
+pub(super) struct Members {
+    /// Per loop along the members: its iterations for each member.
+    pub(super) loops: OrderedMap<IndexId, usize>,
+    /// The number of members, if contractions along the members are restricted, too.
+    pub(super) contracted: Option<usize>,
+}
+
+impl Members {
+    /// Returns the iterations of a loop, each of which counts as a member.
+    pub(super) fn iterations_of(index: IndexId) -> Members {
+        Members { loops: [(index, 1)].into_iter().collect(), contracted: None }
+    }
+
+    /// Returns the axis of a contraction along the members; `None` if it has none.
+    pub(super) fn axis(&self, c: &Contract) -> Option<Axis> {
+        Axis::of_extent(c, self.contracted?)
+    }
+
+    /// Returns the elements of a buffer for each member, if these are a row of the buffer, of which `all` members together
+    /// have all elements, and if each access in the statement lies in the row of its member:
+    ///
+    /// ```text
+    /// serial i0 in 9 { for i1 in 64 { %0: f64 = load b4[i1*50 + 7] .. } }           a row of 50 elements
+    /// serial i0 in 9 { for i1 in 3200 { %0: f64 = load b4[i1] .. } }                the same, 50 iterations a member
+    /// ```
+    pub(super) fn own_rows(
+        &self,
+        kernel: &Kernel,
+        stmt: &Stmt,
+        all: usize,
+        buffer: BufferId,
+    ) -> Option<usize> {
+        let elements = kernel.buffers[buffer].ty.shape.elements();
+        let row = (elements > 0 && elements.is_multiple_of(all)).then_some(elements / all)?;
+        let mut extents: OrderedMap<IndexId, usize> = OrderedMap::default();
+        visit(from_ref(stmt), &mut |stmt| {
+            if let Stmt::For { index, extent: Extent::Constant(n), .. } = stmt {
+                extents.insert(*index, *n);
+            }
+        });
+        let inside = |address: &Address, reach: &[(usize, i64)], mut step: i64| {
+            let mut range = (address.offset, address.offset);
+            let mut reached = |extent: usize, stride: i64| {
+                let last = stride.saturating_mul(extent as i64 - 1);
+                range = (range.0.saturating_add(last.min(0)), range.1.saturating_add(last.max(0)));
+            };
+            for (index, stride) in address.terms.iter().filter(|(_, stride)| *stride != 0) {
+                let extent = match self.loops.get(index) {
+                    Some(iterations) => {
+                        step = step.saturating_add(stride.saturating_mul(*iterations as i64));
+                        *iterations
+                    }
+                    None => match extents.get(index) {
+                        Some(extent) => *extent,
+                        None => return false,
+                    },
+                };
+                reached(extent, *stride);
+            }
+            reach.iter().for_each(|(extent, stride)| reached(*extent, *stride));
+            address.dynamic.is_none() && step == row as i64 && range.0 >= 0 && range.1 < step
+        };
+        let mut own = true;
+        visit(from_ref(stmt), &mut |stmt| {
+            if let Stmt::Contract(c) = stmt {
+                let steps = self.axis(c).map_or([0; 3], |axis| axis.steps(c));
+                for (access, step) in c.accesses().into_iter().zip(steps) {
+                    if access.held.buffer == buffer {
+                        let mut reach = access.reach.to_vec();
+                        if let Some(at) = reach.iter().position(|of| *of == (all, step)) {
+                            reach.remove(at);
+                        }
+                        own &= inside(access.address, &reach, step);
+                    }
+                }
+                return;
+            }
+            stmt.accesses(&mut |access| {
+                if access.held.buffer == buffer {
+                    own &= inside(access.address, &access.reach, 0);
+                }
+            });
+        });
+        own.then_some(row)
+    }
+}
+
+/// The axis along which a contraction is cut.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Axis {
+    Rows,
+    Columns,
+    Terms,
+    /// The batch loop at this position.
+    Batch(usize),
+}
+
+impl Axis {
+    /// Returns the axis with this extent, other than that of the terms; `None` if there is none.
+    pub(super) fn of_extent(c: &Contract, extent: usize) -> Option<Axis> {
+        let batch = c.batch.iter().position(|(n, .., out)| *n == extent && *out != 0);
+        let rows = (c.m == extent).then_some(Axis::Rows);
+        let columns = (c.n == extent).then_some(Axis::Columns);
+        batch.map(Axis::Batch).or(rows).or(columns)
+    }
+
+    /// Returns the distance, in elements, between two rows (columns, terms, iterations of a batch loop) in each of the
+    /// matrices: left, right, result.
+    pub(super) fn steps(self, c: &Contract) -> [i64; 3] {
+        match self {
+            Axis::Rows => [c.lhs.row, 0, c.out.row],
+            Axis::Columns => [0, c.rhs.column, c.out.column],
+            Axis::Terms => [c.lhs.column, c.rhs.row, 0],
+            Axis::Batch(at) => {
+                let (_, lhs, rhs, out) = c.batch[at];
+                [lhs, rhs, out]
+            }
+        }
+    }
+
+    /// Returns the part of a contraction with `extent` rows (columns, terms, iterations of a batch loop) from `start`. The
+    /// matrices in buffers for which `relative` holds begin at `start` themselves.
+    pub(super) fn range(
+        self,
+        c: &Contract,
+        start: Start,
+        extent: usize,
+        relative: impl Fn(BufferId) -> bool,
+    ) -> Contract {
+        let mut part = c.clone();
+        match self {
+            Axis::Rows => part.m = extent,
+            Axis::Columns => part.n = extent,
+            Axis::Terms => part.k = extent,
+            Axis::Batch(at) => part.batch[at].0 = extent,
+        }
+        let matrices = [&mut part.lhs, &mut part.rhs, &mut part.out];
+        for (matrix, step) in matrices.into_iter().zip(self.steps(c)) {
+            if !relative(matrix.held.buffer) {
+                start.shift(&mut matrix.at, step);
+            }
+        }
+        part
+    }
+}
