@@ -226,6 +226,7 @@ impl Cutter<'_> {
         let loops: Vec<(Loop<'_>, u64)> = loops
             .into_iter()
             .filter_map(|l| Some((l.counted()?, self.costs.block(from_ref(l)))))
+            .filter(|(l, _)| l.extent > 0)
             .collect();
         let extents = loops.iter().map(|(l, _)| l.extent);
         let sides = contractions

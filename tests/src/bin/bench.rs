@@ -78,7 +78,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::error::Error;
 use std::hint::black_box;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tapeloom::prelude::*;
 use tapeloom_tests::cost_rows::{COST_ROWS, CostRow};
 use tapeloom_tests::equations::MEASURED;
@@ -818,6 +818,51 @@ fn threads(print: Print<'_>) -> Outcome<()> {
         }
         print(&format!("threads_{}_ratio", of.name), times[0] / times[1], "1");
     }
+    callers(print)
+}
+
+/// Measures what threads cost where they do not help: calls of a program that is too small for pieces, and calls of one
+/// program by sixteen threads at the same time.
+fn callers(print: Print<'_>) -> Outcome<()> {
+    let f = |x: Var| (x.sin() * x).sum();
+    let x = Tensor::full(&[1000], 0.5)?;
+    let [one, many] = [1, 2].map(|n| jit(grad(f)).threads(n));
+    let mut times = [Vec::new(), Vec::new()];
+    for _ in 0..21 {
+        for (program, times) in [&one, &many].into_iter().zip(&mut times) {
+            times.push(median(1, 2000, || {
+                program.call(&x)?;
+                Ok(())
+            })?);
+        }
+    }
+    let [alone, together] = times.map(middle);
+    print("threads_too_small_us", 1e6 * alone, "us");
+    print("threads_too_small_lost_us", 1e6 * (together - alone), "us");
+    let over = |callers: usize| -> Outcome<f64> {
+        let (start, time) = (Instant::now(), Duration::from_millis(400));
+        let count = || {
+            let mut calls = 0_u64;
+            while start.elapsed() < time {
+                one.call(&x).map_err(|e| e.to_string())?;
+                calls += 1;
+            }
+            Ok::<u64, String>(calls)
+        };
+        let calls: Result<Vec<u64>, String> = std::thread::scope(|scope| {
+            let running: Vec<_> = (0..callers).map(|_| scope.spawn(count)).collect();
+            let dead = || "a caller died".to_owned();
+            running.into_iter().map(|c| c.join().map_err(|_| dead())?).collect()
+        });
+        Ok(calls?.iter().sum::<u64>() as f64 / start.elapsed().as_secs_f64())
+    };
+    let rates: [Vec<f64>; 2] = [
+        (0..5).map(|_| over(1)).collect::<Outcome<_>>()?,
+        (0..5).map(|_| over(16)).collect::<Outcome<_>>()?,
+    ];
+    let [single, sixteen] = rates.map(middle);
+    print("threads_cores", tapeloom_backend::threads(0).get() as f64, "1");
+    print("threads_callers_16_over_1", sixteen / single, "1");
     Ok(())
 }
 
