@@ -48,27 +48,24 @@ impl Called {
     }
 }
 
-/// Compiles `count` random programs and gradients that have concurrent loops. For `time`, threads call them, each call on
-/// one to seven threads. Some of the callers are threads of small pools. Returns the number of calls.
+/// Compiles random programs and their gradients. For `time`, threads call those that have concurrent loops, each call on one
+/// to seven threads. Some of the callers are threads of small pools. Returns the number of calls.
 ///
 /// # Errors
 /// The first result that differs from that of one thread, or a caller that hangs.
-pub fn callers(
-    seeds: impl Iterator<Item = u64>,
-    count: usize,
-    time: Duration,
-) -> Result<u64, Failure> {
+pub fn callers(mut seeds: impl Iterator<Item = u64>, time: Duration) -> Result<u64, Failure> {
     let mut programs = Vec::new();
-    for seed in seeds {
+    seeds.try_for_each(|seed| {
         let mut m = Module::new();
         let case = Recipe::draw(seed).program(&mut m)?;
         let gradient = unchecked(&mut m, &case, Letter::Vjp, &mut Rng::new(seed))?;
         for case in [Some(case), gradient].into_iter().flatten() {
             programs.extend(Called::of(&m, &case)?);
         }
-        if programs.len() >= count {
-            break;
-        }
+        Ok::<(), Failure>(())
+    })?;
+    if programs.is_empty() {
+        return Err("no program has a concurrent loop".into());
     }
     let programs = Arc::new(programs);
     let counts: Arc<Vec<AtomicU64>> = Arc::new((0..CALLERS).map(|_| AtomicU64::new(0)).collect());

@@ -66,17 +66,18 @@ sweeps! {
     Models = "random::machine_models::programs_mean_the_same_for_every_model", gate 30 in 2.0 s, nightly 1000;
     SmallCaches = "random::machine_models::gradients_are_right_where_nothing_stays_in_the_cache", gate 60 in 2.0 s, nightly 3000;
     Recordings = "random::fuzz::recordings_are_their_programs", gate 100 in 0.1 s, nightly 3000;
+    Callers = "random::fuzz::many_callers_get_the_results_of_one_thread", gate 16 in 1.0 s, nightly 100;
     Met = "random::fuzz::the_generator_draws_every_primitive", gate 1000 in 0.1 s, nightly 1000;
     // Drawn: programs with loops (`random::random_loops`).
     Policies = "random::random_loops::values_gradients_and_effects_are_those_of_every_policy", gate 12 in 1.1 s, nightly 300;
-    Budgets = "random::random_loops::budgets_are_obeyed_or_refused_with_the_least_number", gate 12 in 6.0 s, nightly 300;
+    Budgets = "random::random_loops::budgets_are_obeyed_or_refused_with_the_least_number", gate 8 in 4.0 s, nightly 300;
     Factors = "random::random_loops::budgets_of_programs_that_factor_matrices_are_obeyed_or_refused", gate 3 in 4.0 s, nightly 100;
     Orders = "random::random_loops::derivatives_of_gradients_are_those_of_every_policy", gate 8 in 0.7 s, nightly 200;
     Rounding = "random::random_loops::derivatives_under_rounding_are_near", gate 8 in 0.6 s, nightly 200;
     Thresholds = "random::random_loops::rounded_residuals_keep_all_decisions", gate 16 in 1.0 s, nightly 300;
     Figures = "random::random_loops::the_tape_table_is_complete", gate 12 in 0.3 s, nightly 300;
     Machines = "random::random_loops::simulated_machines_compute_the_same_bits", gate 6 in 0.7 s, nightly 150;
-    Pieces = "random::random_loops::threads_change_no_bit", gate 6 in 2.0 s, nightly 300;
+    Pieces = "random::random_loops::threads_change_no_bit", gate 4 in 1.0 s, nightly 150;
     Growth = "random::random_loops::workspace_does_not_grow_with_the_trip_count", gate 20 in 2.0 s, nightly 300;
     // Random cases: programs that write to arrays, and products.
     WritesMean = "random::state::random_programs_with_state_equal_plain_rust", gate 40 in 0.7 s, nightly 1000;

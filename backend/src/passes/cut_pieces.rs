@@ -250,8 +250,8 @@ impl Cutter<'_> {
                 contracted: (!contractions.is_empty()).then_some(members),
             };
             let multiplied = contractions.iter().any(|(c, _)| along.axis(c).is_some());
-            let least = if multiplied { LEAST_MEMBERS } else { 1 };
-            let group = group(lanes.max(1), members, most).max(least);
+            let most = if multiplied { most.min(members / LEAST_MEMBERS) } else { most };
+            let group = group(lanes.max(1), members, most.max(1));
             let Some(division) = divide(members / group, most) else { continue };
             let Some(rows) = exchanged(self.kernel, stmt, &along, members, &self.named) else {
                 continue;

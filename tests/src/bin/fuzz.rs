@@ -86,7 +86,8 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
         return Ok(ExitCode::SUCCESS);
     }
     if callers {
-        let calls = stress::callers(seeds(seed), cases as usize, Duration::from_secs(seconds))?;
+        let drawn = seeds(seed).take(cases as usize);
+        let calls = stress::callers(drawn, Duration::from_secs(seconds))?;
         println!("{calls} calls of {cases} programs in {seconds} s, no difference");
         return Ok(ExitCode::SUCCESS);
     }

@@ -54,7 +54,7 @@ fn recordings_are_their_programs() {
 
 #[test]
 fn many_callers_get_the_results_of_one_thread() {
-    let calls = stress::callers(fuzz::seeds(2000), 8, Duration::from_secs(1)).unwrap();
+    let calls = stress::callers(Sweep::Callers.seeds(), Duration::from_secs(1)).unwrap();
     assert!(calls > 16, "{calls} calls");
 }
 

@@ -22,6 +22,8 @@ pub(super) struct Copy<'a> {
     /// The numbers of iterations in the restricted loops, for uses outside of addresses: of each restricted loop, the
     /// scalar, and whether it is used.
     numbers: OrderedMap<IndexId, (ScalarId, bool)>,
+    /// The number of restricted loops around the current statement. Contractions in them belong to one member.
+    inside: usize,
     /// Whether the copy reads the number of the first member.
     pub(super) counted: bool,
     /// Whether the copy defines scalars, variables and indices of its own.
@@ -56,6 +58,7 @@ impl<'a> Copy<'a> {
             from,
             extent,
             numbers: OrderedMap::default(),
+            inside: 0,
             counted: false,
             fresh: false,
             scalars: SecondaryMap::new(),
@@ -72,7 +75,9 @@ impl<'a> Copy<'a> {
         let value = self.kernel.scalars.push(Dtype::I64);
         self.indices[index] = Some(inner);
         self.numbers.insert(index, (value, false));
+        self.inside += 1;
         let mut body = self.block(body);
+        self.inside -= 1;
         if self.numbers.get(&index).is_some_and(|(_, used)| *used) {
             self.counted = true;
             let mut first = self.from;
@@ -122,12 +127,12 @@ impl Rewriter for Copy<'_> {
             let new = match (restricted, stmt) {
                 (Some((found, iterations)), _) => self.part(found, iterations),
                 (None, Stmt::Contract(c)) => match self.members.axis(c) {
-                    Some(axis) => {
+                    Some(axis) if self.inside == 0 => {
                         let relative = |b| self.is_relative(b);
                         let part = axis.range(c, self.start, self.extent, relative);
                         self.stmt(&Stmt::Contract(part))
                     }
-                    None => self.stmt(stmt),
+                    Some(_) | None => self.stmt(stmt),
                 },
                 (None, _) => self.stmt(stmt),
             };

@@ -65,9 +65,17 @@ impl Members {
         let elements = kernel.buffers[buffer].ty.shape.elements();
         let row = (elements > 0 && elements.is_multiple_of(all)).then_some(elements / all)?;
         let mut extents: OrderedMap<IndexId, usize> = OrderedMap::default();
+        // The contractions in loops along the members: each belongs to one member.
+        let mut of_one: Vec<*const Contract> = Vec::new();
         visit(from_ref(stmt), &mut |stmt| {
-            if let Stmt::For { index, extent: Extent::Constant(n), .. } = stmt {
-                extents.insert(*index, *n);
+            let Stmt::For { index, extent: Extent::Constant(n), body, .. } = stmt else { return };
+            extents.insert(*index, *n);
+            if self.loops.contains_key(index) {
+                visit(body, &mut |stmt| {
+                    if let Stmt::Contract(c) = stmt {
+                        of_one.push(c);
+                    }
+                });
             }
         });
         let inside = |address: &Address, reach: &[(usize, i64)], mut step: i64| {
@@ -95,11 +103,15 @@ impl Members {
         let mut own = true;
         visit(from_ref(stmt), &mut |stmt| {
             if let Stmt::Contract(c) = stmt {
-                let steps = self.axis(c).map_or([0; 3], |axis| axis.steps(c));
+                let nested = of_one.iter().any(|of| std::ptr::eq(*of, c));
+                let axis = self.axis(c).filter(|_| !nested);
+                let steps = axis.map_or([0; 3], |axis| axis.steps(c));
                 for (access, step) in c.accesses().into_iter().zip(steps) {
                     if access.held.buffer == buffer {
                         let mut reach = access.reach.to_vec();
-                        if let Some(at) = reach.iter().position(|of| *of == (all, step)) {
+                        if axis.is_some()
+                            && let Some(at) = reach.iter().position(|of| *of == (all, step))
+                        {
                             reach.remove(at);
                         }
                         own &= inside(access.address, &reach, step);
