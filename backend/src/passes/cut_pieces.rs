@@ -103,6 +103,9 @@ struct Cutter<'a> {
     divisions: Vec<WorkDivision>,
 }
 
+/// A variable into which iterations fold: the code, and the code's neutral element, with which each piece begins.
+type Partial = (VarId, Code, Literal);
+
 /// The reason why a statement is not cut.
 type Refused = String;
 
@@ -272,7 +275,7 @@ impl Cutter<'_> {
         stmt: &Stmt,
         members: &Members,
         division: Division,
-        partials: &[(VarId, Code, Literal)],
+        partials: &[Partial],
         rows: &[OwnRows],
     ) -> Result<Vec<Stmt>, Refused> {
         let private = self.private(stmt, members);
@@ -358,7 +361,7 @@ impl Cutter<'_> {
         stmt: &Stmt,
         members: &Members,
         Division { pieces, each, rest: _ }: Division,
-        (partials, arrays, rows): (&[(VarId, Code, Literal)], &[Accumulated], &[OwnRows]),
+        (partials, arrays, rows): (&[Partial], &[Accumulated], &[OwnRows]),
     ) -> Vec<Stmt> {
         let (kernel, origins) = (&mut *self.kernel, stmt.own_origins());
         let piece = kernel.fresh_index();
