@@ -303,14 +303,15 @@ impl Executable {
         // SAFETY: each result is new memory, or that of a tensor which is borrowed exclusively and whose memory no other
         // tensor shares, hence no argument. Each has the size of the program's type.
         let ran = unsafe { self.run_code(&mut record, loop_limits.as_mut(), None) };
+        let mut wrong = Ok(());
         for result in results.iter_mut() {
-            // A bool must be the byte 0 or 1, whatever the program does, so that the tensor is valid after an error.
+            // A bool must be the byte 0 or 1, whatever the program does, so that each tensor is valid after an error.
             if let Err(problem) = result.check_truth() {
                 result.unshared_lines().unwrap_or_default().fill(Line::ZERO);
-                return Err(problem);
+                wrong = Err(problem);
             }
         }
-        ran?;
+        ran.and(wrong)?;
         for (i, lines) in allocated {
             // SAFETY: as in `append_large_results`.
             let lines = unsafe { lines.assume_init() };

@@ -30,7 +30,7 @@ mod parts;
 use super::pass::{Invariant, Pass, Run, WorkDivision};
 use crate::loop_ir::analysis::block_local::block_local;
 use crate::loop_ir::analysis::cost::Costs;
-use crate::loop_ir::analysis::dependence::{folds, strongest, variables};
+use crate::loop_ir::analysis::dependence::{folds, may_run_concurrently, strongest, variables};
 use crate::loop_ir::analysis::traffic::bytes;
 use crate::loop_ir::shape::Loop;
 use crate::loop_ir::{
@@ -282,8 +282,10 @@ impl Cutter<'_> {
         let most = self.costs.block(from_ref(stmt)) / 16 / division.pieces as u64;
         let mut arrays = accumulated(self.kernel, stmt, members);
         arrays.retain(|array| array.elements as u64 <= most);
+        let together = self.joined_members(stmt, members, &arrays);
         let mut out = self.pieces(stmt, members, division, (partials, &arrays, rows));
-        if let Some(why) = out.first().and_then(|all| concurrency::refused(self.kernel, all)) {
+        let refused = || out.first().and_then(|all| concurrency::refused(self.kernel, all));
+        if let Some(why) = together.or_else(refused) {
             for (buffer, place) in private {
                 self.kernel.buffers[buffer].place = place;
             }
@@ -313,6 +315,57 @@ impl Cutter<'_> {
             out.extend(behind);
         }
         Ok(out)
+    }
+
+    /// Returns an error if members of loops inside of the statement use what other members wrote, such as a sum over all
+    /// members: a piece has the values of its own members alone. Arrays to which iterations only add have partial values
+    /// for each piece, so they do not count. Private memory that a loop along the members writes must be scratch of one
+    /// iteration, in each of these loops.
+    fn joined_members(
+        &self,
+        stmt: &Stmt,
+        members: &Members,
+        arrays: &[Accumulated],
+    ) -> Option<Refused> {
+        let kernel = &*self.kernel;
+        let mut loops = Vec::new();
+        for block in stmt.blocks() {
+            visit(block, &mut |stmt| {
+                loops.extend(stmt.counted().filter(|l| members.loops.contains_key(&l.index)));
+            });
+        }
+        let private = |b: BufferId| matches!(kernel.buffers[b].place, Place::Private(_));
+        let mut scratch: OrderedSet<BufferId> = OrderedSet::default();
+        for found in &loops {
+            visit(found.body, &mut |stmt| {
+                stmt.accesses(&mut |a| {
+                    if a.write && private(a.held.buffer) {
+                        scratch.insert(a.held.buffer);
+                    }
+                });
+            });
+        }
+        let mentions = |body: &[Stmt]| {
+            let mut found: OrderedMap<BufferId, usize> = OrderedMap::default();
+            visit(body, &mut |stmt| stmt.buffers(&mut |b| *found.entry(b).or_default() += 1));
+            found.retain(|b, _| scratch.contains(b));
+            found
+        };
+        let mut outside = mentions(from_ref(stmt));
+        let added = |b: BufferId| arrays.iter().any(|array| array.buffer() == b);
+        for Loop { index, extent, body, .. } in loops {
+            let here = mentions(body);
+            for (buffer, n) in &here {
+                outside.entry(*buffer).and_modify(|all| *all -= n);
+            }
+            let here: Vec<BufferId> = here.into_keys().collect();
+            let own = block_local(kernel, &PrimaryMap::new(), body, &here);
+            if own.contains(&false) || !may_run_concurrently(kernel, index, extent, body, &added) {
+                return Some(format!("iterations of {index} use values of one another"));
+            }
+        }
+        let (buffer, _) = outside.iter().find(|(_, n)| **n > 0)?;
+        Some(format!("{buffer} is used behind the loop of the members that writes it"))
     }
 
     /// Moves the buffers that iterations of a loop fill before they read them to private memory, if no other statement

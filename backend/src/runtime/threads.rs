@@ -286,11 +286,21 @@ fn spawn(task: impl FnOnce() + Send + 'static) -> bool {
         return false;
     }
     queued.fetch_add(1, SeqCst);
+    let waiting = Waiting(queued);
     rayon_core::spawn(move || {
-        queued.fetch_sub(1, SeqCst);
+        drop(waiting);
         task();
     });
     true
+}
+
+/// A task that counts as one that has not begun until this is dropped: by the task, or by a pool that has no thread.
+struct Waiting(Arc<AtomicUsize>);
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, SeqCst);
+    }
 }
 
 #[cfg(test)]

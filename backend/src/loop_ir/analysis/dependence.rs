@@ -164,19 +164,20 @@ impl Variables {
 
 /// Returns whether one iteration of a loop accesses elements that another iteration writes.
 pub(crate) fn memory(kernel: &Kernel, index: IndexId, extent: Extent, body: &[Stmt]) -> Dependence {
-    collide(kernel, index, extent, body, Order::Any)
+    collide(kernel, index, extent, body, Order::Any, &|_| false)
 }
 
 /// Returns whether different iterations of a loop certainly access no common memory, apart from private memory
-/// ([`Place::Private`]), of which each iteration has its own.
+/// ([`Place::Private`]), of which each iteration has its own, and from the buffers for which `ignored` holds.
 pub(crate) fn may_run_concurrently(
     kernel: &Kernel,
     index: IndexId,
     iterations: usize,
     body: &[Stmt],
+    ignored: &dyn Fn(BufferId) -> bool,
 ) -> bool {
     let extent = Extent::Constant(iterations);
-    collide(kernel, index, extent, body, Order::Concurrent) == Dependence::Never
+    collide(kernel, index, extent, body, Order::Concurrent, ignored) == Dependence::Never
 }
 
 /// The order in which the statements of different iterations may run.
@@ -200,7 +201,8 @@ pub(crate) fn may_run_in_lanes(
     iterations: usize,
     body: &[Stmt],
 ) -> bool {
-    collide(kernel, index, Extent::Constant(iterations), body, Order::Lanes) == Dependence::Never
+    let extent = Extent::Constant(iterations);
+    collide(kernel, index, extent, body, Order::Lanes, &|_| false) == Dependence::Never
 }
 
 fn collide(
@@ -209,13 +211,14 @@ fn collide(
     extent: Extent,
     body: &[Stmt],
     order: Order,
+    ignored: &dyn Fn(BufferId) -> bool,
 ) -> Dependence {
     if let Extent::Constant(0 | 1) = extent {
         return Dependence::Never;
     }
     let in_lanes = order == Order::Lanes;
     let private = |b: BufferId| matches!(kernel.buffers[b].place, Place::Private(_));
-    let ignored = |b: BufferId| order == Order::Concurrent && private(b);
+    let ignored = |b: BufferId| ignored(b) || order == Order::Concurrent && private(b);
     let (inside, accesses) = (Vec::new(), Vec::new());
     let mut survey = Survey { index, inside, accesses, known: true, ignored: &ignored };
     survey.block(body, true);
@@ -500,7 +503,7 @@ mod tests {
     use super::*;
     use crate::loop_ir::parse;
 
-    /// Returns what is proved of the first loop of a program.
+    /// Returns the strongest parallelism that is proved for the first loop of a program.
     fn proved(body: &str) -> Parallelism {
         let text = format!("program @x {{ buffer b0: f64[4096] output 0 {body} }}");
         let program = parse(&text, &|_| None).unwrap();
@@ -535,10 +538,10 @@ mod tests {
         let strides = [-6, -1, 1, 2, 6, 12];
         for (step, n) in [(1, 2), (2, 3), (5, 3), (6, 2)] {
             for (stored, other) in strides.iter().flat_map(|s| strides.map(|t| (*s, t))) {
-                for (inner, outer, offset) in [1, 3]
-                    .iter()
-                    .flat_map(|a| [1, 2, 4].map(|b| (*a, b, 0)))
-                    .flat_map(|(a, b, _)| [-5, -1, 0, 1, 4, 40].map(|o| (a, b, o)))
+                let extents = [(1, 1), (1, 2), (1, 4), (3, 1), (3, 2), (3, 4)];
+                let offsets = [-5, -1, 0, 1, 4, 40];
+                for ((inner, outer), offset) in
+                    extents.iter().flat_map(|e| offsets.map(|o| (*e, o)))
                 {
                     let text = format!(
                         "serial i0 in {n} {{ for i1 in {inner} {{

@@ -20,6 +20,10 @@ pub(super) struct Accumulated {
 }
 
 impl Accumulated {
+    pub(super) fn buffer(&self) -> BufferId {
+        self.held.buffer
+    }
+
     /// Gives each piece a row of partial values. Returns the loop that sets a row to the neutral element, and the loop that
     /// combines the rows.
     pub(super) fn partial(
