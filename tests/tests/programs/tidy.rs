@@ -15,6 +15,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("ir", &["tapeloom-math", "tapeloom-routines"]),
     ("transforms", &["tapeloom-ir"]),
     ("backend", &["tapeloom-ir", "tapeloom-routines"]),
+    ("backend/pjrt", &[]),
     ("prelude/derive", &[]),
     ("prelude", &["tapeloom-ir", "tapeloom-transforms", "tapeloom-backend", "tapeloom-derive"]),
     (
@@ -299,6 +300,7 @@ const BINARIES: &[(&str, usize)] = &[
     ("ir", 1),
     ("ir/math", 1),
     ("ir/routines", 1),
+    ("backend/pjrt", 1),
     ("prelude", 1),
     ("transforms", 1),
     ("tests", 5),

@@ -12,7 +12,7 @@ use std::path::Path;
 
 /// The rooms (folders, or files beside them) of each crate in order: the files of a room may need files of the same
 /// room and of earlier ones.
-const ROOMS: [(&str, &str); 4] = [
+const ROOMS: [(&str, &str); 5] = [
     (
         "ir",
         "map lang lex tensor limits policy_table policy prim text lints analysis revolve \
@@ -23,6 +23,11 @@ const ROOMS: [(&str, &str); 4] = [
         "backend",
         "allocation machine loop_ir workspace runtime passes codegen layout accelerator target report \
          profile lower fingerprint executable compile lib",
+    ),
+    (
+        "backend/pjrt",
+        "error element proto options compile_options program api library calls plugin completion shared buffer \
+         executable client lib",
     ),
     (
         "prelude",

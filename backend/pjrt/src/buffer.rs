@@ -1,0 +1,145 @@
+//! Buffers: arrays on devices.
+
+use crate::calls::RawBuffer;
+use crate::element::{ArrayType, Element};
+use crate::error::{Error, ErrorKind};
+use crate::shared::{Device, Shared};
+use std::fmt;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
+
+/// An array on a device. It may still be computed when it is returned: a copy to the host waits for it.
+pub struct Buffer {
+    shared: Arc<Shared>,
+    pub(crate) raw: RawBuffer,
+    of: Arc<ArrayType>,
+    device: Device,
+    /// The end of the array's life: a deletion or a donation.
+    ended: OnceLock<End>,
+}
+
+/// Why a buffer has no memory any more.
+#[derive(Clone)]
+enum End {
+    Deleted,
+    /// An execution of the program with this name took the memory over.
+    Donated(Arc<str>),
+}
+
+impl Buffer {
+    pub(crate) fn new(
+        shared: &Arc<Shared>,
+        raw: RawBuffer,
+        of: Arc<ArrayType>,
+        device: &Device,
+    ) -> Buffer {
+        Buffer { shared: shared.clone(), raw, of, device: device.clone(), ended: OnceLock::new() }
+    }
+
+    /// Returns element type and dimensions.
+    pub fn array_type(&self) -> &ArrayType {
+        &self.of
+    }
+
+    /// Returns the device on which the array lies.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Copies the array to the host, in row-major order whatever its order on the device, and waits for the copy.
+    ///
+    /// Errors: the buffer was deleted or donated; the execution that computes it failed; those of the plugin.
+    pub fn to_bytes(&self) -> Result<Vec<u8>, Error> {
+        let mut bytes = vec![0; self.of.checked_bytes()?];
+        self.copy_to(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Copies the array to bytes of the host, in row-major order, and waits for the copy.
+    ///
+    /// Errors: the number of bytes is not that of the array; those of [`Buffer::to_bytes`].
+    pub fn copy_to(&self, bytes: &mut [u8]) -> Result<(), Error> {
+        self.alive()?;
+        self.raw.to_host(&self.of, bytes)?;
+        self.shared.to_host.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Copies the array to the host, as elements in row-major order.
+    ///
+    /// Errors: the elements have another type; those of [`Buffer::to_bytes`].
+    pub fn to_vec<T: Element>(&self) -> Result<Vec<T>, Error> {
+        if T::TYPE != self.of.element() {
+            return Err(Error::argument(format!(
+                "the buffer is {}, expected elements of type {}",
+                self.of,
+                T::TYPE
+            )));
+        }
+        Ok(T::from_bytes(&self.to_bytes()?))
+    }
+
+    /// Waits until the array has its values.
+    ///
+    /// Errors: the buffer was deleted or donated; the execution that computes it failed.
+    pub fn wait(&self) -> Result<(), Error> {
+        self.alive()?;
+        self.raw.ready()?.wait()
+    }
+
+    /// Returns whether the array has its values, or an error in their place.
+    pub fn is_ready(&self) -> Result<bool, Error> {
+        self.alive()?;
+        self.raw.ready()?.is_ready()
+    }
+
+    /// Copies the array to another device of the client.
+    ///
+    /// Errors: the buffer was deleted or donated; the device is another client's; those of the plugin, for example if it
+    /// copies no buffer to its own device.
+    pub fn copy_to_device(&self, device: &Device) -> Result<Buffer, Error> {
+        self.alive()?;
+        let raw = self.raw.copy_to_device(&device.raw)?;
+        Ok(Buffer::new(&self.shared, raw, self.of.clone(), device))
+    }
+
+    /// Frees the memory on the device, once executions that read it have ended. Later uses are errors.
+    pub fn delete(&self) -> Result<(), Error> {
+        self.raw.delete()?;
+        self.ended.get_or_init(|| End::Deleted);
+        Ok(())
+    }
+
+    /// Returns whether the buffer was deleted or donated.
+    pub fn is_deleted(&self) -> Result<bool, Error> {
+        Ok(self.ended.get().is_some() || self.raw.is_deleted()?)
+    }
+
+    /// Returns an error if the buffer was deleted or donated.
+    pub(crate) fn alive(&self) -> Result<(), Error> {
+        let message = match self.ended.get() {
+            None => return Ok(()),
+            Some(End::Deleted) => format!("this buffer, {}, was deleted", self.of),
+            Some(End::Donated(name)) => format!(
+                "this buffer, {}, was donated to an execution of `{name}`, whose results have its memory; expected a buffer \
+                 that was not. Use the result, or execute with `keep` for this argument",
+                self.of
+            ),
+        };
+        Err(Error::new(ErrorKind::Deleted, message))
+    }
+
+    /// Asks the plugin whether an execution of a program took the memory over, and remembers it.
+    pub(crate) fn note_donation(&self, name: &Arc<str>) -> Result<(), Error> {
+        if self.raw.is_deleted()? {
+            self.ended.get_or_init(|| End::Donated(name.clone()));
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Buffer({} on {})", self.of, self.device)
+    }
+}

@@ -1,0 +1,115 @@
+//! Completion of executions, and the queue of those in flight.
+
+use crate::calls::RawEvent;
+use crate::error::Error;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The completion of an execution on all of its devices. Clones stand for the same execution.
+#[derive(Clone)]
+pub struct Completion {
+    events: Arc<[RawEvent]>,
+}
+
+impl Completion {
+    pub(crate) fn new(events: Vec<RawEvent>) -> Completion {
+        Completion { events: events.into() }
+    }
+
+    /// Waits until all devices have completed. The error is that of the first device that failed.
+    pub fn wait(&self) -> Result<(), Error> {
+        let mut first = Ok(());
+        for event in &*self.events {
+            // Every event is awaited, so that nothing runs any more when an error is returned.
+            first = first.and(event.wait());
+        }
+        first
+    }
+
+    /// Returns whether all devices have completed, with or without an error.
+    pub fn is_ready(&self) -> Result<bool, Error> {
+        for event in &*self.events {
+            if !event.is_ready()? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// The executions of a client that may not have completed, the oldest first.
+///
+/// An execution returns before it has run. Without a bound, a loop that never reads a result would start executions faster
+/// than devices complete them, and hold the memory of all.
+pub(crate) struct InFlight {
+    limit: usize,
+    queue: Mutex<Queue>,
+    /// Held while a program for several devices starts: two programs with collective operations that start at once could
+    /// take the devices' threads in different orders, and wait for each other.
+    starting: Mutex<()>,
+}
+
+struct Queue {
+    executions: VecDeque<Completion>,
+    /// The first error of an execution that left the queue.
+    failed: Result<(), Error>,
+}
+
+impl InFlight {
+    /// Makes an empty queue for at most `limit` executions.
+    pub(crate) fn new(limit: usize) -> InFlight {
+        let queue = Queue { executions: VecDeque::new(), failed: Ok(()) };
+        InFlight { limit, queue: Mutex::new(queue), starting: Mutex::new(()) }
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for the oldest executions until one more is within the limit. Threads that start executions at once may
+    /// exceed the limit by one each.
+    pub(crate) fn make_room(&self) {
+        loop {
+            let oldest = {
+                let mut queue = self.queue();
+                let full = queue.executions.len() >= self.limit;
+                if full { queue.executions.pop_front() } else { None }
+            };
+            let Some(oldest) = oldest else { return };
+            self.retire(&oldest);
+        }
+    }
+
+    /// Waits for an execution that has left the queue and keeps its error.
+    fn retire(&self, execution: &Completion) {
+        if let Err(error) = execution.wait() {
+            let mut queue = self.queue();
+            let failed = std::mem::replace(&mut queue.failed, Ok(()));
+            queue.failed = failed.and(Err(error));
+        }
+    }
+
+    /// Returns the lock under which programs for several devices start.
+    pub(crate) fn starting(&self) -> MutexGuard<'_, ()> {
+        self.starting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Appends an execution.
+    pub(crate) fn push(&self, execution: Completion) {
+        self.queue().executions.push_back(execution);
+    }
+
+    /// Returns the number of executions in the queue.
+    pub(crate) fn len(&self) -> usize {
+        self.queue().executions.len()
+    }
+
+    /// Waits for all executions and returns the first error since the last call.
+    pub(crate) fn wait(&self) -> Result<(), Error> {
+        loop {
+            let Some(oldest) = self.queue().executions.pop_front() else { break };
+            self.retire(&oldest);
+        }
+        std::mem::replace(&mut self.queue().failed, Ok(()))
+    }
+}

@@ -1,0 +1,10 @@
+//! Tests of the client. Those with a plugin run if `TAPELOOM_PJRT_PLUGIN` is set, and say so if it is not.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "tests")]
+
+mod donation;
+mod one_device;
+mod plugins;
+mod several_devices;
+mod support;
+mod wrong_arguments;

@@ -1,0 +1,33 @@
+//! A plugin for the tests, and programs.
+
+use std::path::Path;
+use tapeloom_pjrt::{Client, ClientOptions, PLUGIN_VARIABLE, Plugin};
+
+/// Returns the plugin that the environment names. Without one, the caller's test is skipped, which is printed.
+#[track_caller]
+pub(crate) fn plugin_or_skip() -> Option<Plugin> {
+    if std::env::var_os(PLUGIN_VARIABLE).is_none_or(|path| path.is_empty()) {
+        let line = std::panic::Location::caller();
+        println!("skipped, because {PLUGIN_VARIABLE} is not set: {}:{}", line.file(), line.line());
+        return None;
+    }
+    // A plugin that is named and cannot be loaded is a failure.
+    Some(Plugin::found().unwrap())
+}
+
+/// Returns a client with this number of devices, or `None` without a plugin.
+#[track_caller]
+pub(crate) fn client_or_skip(devices: u32) -> Option<Client> {
+    let plugin = plugin_or_skip()?;
+    let client = Client::new(&plugin, &ClientOptions::new().cpu_device_count(devices)).unwrap();
+    assert_eq!(client.addressable_devices().len(), devices as usize);
+    Some(client)
+}
+
+/// Returns the megabytes of the process that are in memory, where the system tells.
+pub(crate) fn resident_megabytes() -> Option<f64> {
+    let status = std::fs::read_to_string(Path::new("/proc/self/status")).ok()?;
+    let line = status.lines().find(|line| line.starts_with("VmRSS:"))?;
+    let kilobytes: f64 = line.split_whitespace().nth(1)?.parse().ok()?;
+    Some(kilobytes / 1024.0)
+}
