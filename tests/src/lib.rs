@@ -57,6 +57,7 @@ pub mod networks;
 pub mod program_generator;
 mod programs;
 mod random;
+pub mod random_batches;
 pub mod random_loops;
 pub mod recorded;
 pub mod repeated;

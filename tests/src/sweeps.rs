@@ -78,6 +78,7 @@ sweeps! {
     Figures = "random::random_loops::the_tape_table_is_complete", gate 12 in 0.3 s, nightly 300;
     Machines = "random::random_loops::simulated_machines_compute_the_same_bits", gate 6 in 0.7 s, nightly 150;
     Pieces = "random::random_loops::threads_change_no_bit", gate 4 in 1.0 s, nightly 150;
+    Recurrences = "random::random_batches::pieces_have_the_results_of_whole_loops", gate 4 in 3.0 s, nightly 400;
     Growth = "random::random_loops::workspace_does_not_grow_with_the_trip_count", gate 20 in 2.0 s, nightly 300;
     // Random cases: programs that write to arrays, and products.
     WritesMean = "random::state::random_programs_with_state_equal_plain_rust", gate 40 in 0.7 s, nightly 1000;

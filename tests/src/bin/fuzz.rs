@@ -2,7 +2,8 @@
 //! all engines, passes and text. `fuzz --planned N [--seed S]` checks N programs with loops under policies and
 //! budgets ([`tapeloom_tests::random_loops`]), and `fuzz --machines N [--seed S]` runs N such programs on simulated
 //! machines. `fuzz --pieces N` and `fuzz --nests N` compare one thread and several threads, on programs without and with
-//! loops. `fuzz --callers N [--seconds T]` compiles N programs, which sixteen threads call at the same time for T
+//! loops, and `fuzz --recurrences N` loops over batches in pieces and whole ([`tapeloom_tests::random_batches`]).
+//! `fuzz --callers N [--seconds T]` compiles N programs, which sixteen threads call at the same time for T
 //! seconds.
 //!
 //! Programs are split into chunks, each run by its own process, so that a crash is found too: the process prints the
@@ -19,6 +20,7 @@ use std::time::{Duration, Instant};
 use tapeloom_ir::Module;
 use tapeloom_tests::fuzz::{self, Law, failure, seeds};
 use tapeloom_tests::program_generator::Recipe;
+use tapeloom_tests::random_batches::{self, Recurrence};
 use tapeloom_tests::random_loops::{self, Program};
 use tapeloom_tests::stress;
 use tapeloom_tests::{Case, Failure};
@@ -34,13 +36,18 @@ struct Family {
     show: fn(u64) -> String,
 }
 
-const FAMILIES: [Family; 5] = [
+const FAMILIES: [Family; 6] = [
     Family { flag: "--cases", failure: |seed| failure(seed, everything), show: recipe },
     Family { flag: "--pieces", failure: |seed| failure(seed, fuzz::pieces), show: recipe },
     Family {
         flag: "--nests",
         failure: |seed| random_loops::failure(Program::draw(seed), seed, random_loops::pieces),
         show: |seed| format!("{:?}", Program::draw(seed)),
+    },
+    Family {
+        flag: "--recurrences",
+        failure: random_batches::failure,
+        show: |seed| format!("{:?}", Recurrence::draw(seed)),
     },
     Family {
         flag: "--planned",
@@ -115,7 +122,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
 }
 
 fn usage() -> Box<dyn Error> {
-    "usage: fuzz --cases|--pieces|--nests|--planned|--machines|--callers N [--seed S] [--seconds T]"
+    "usage: fuzz --cases|--pieces|--nests|--recurrences|--planned|--machines|--callers N [--seed S] [--seconds T]"
         .into()
 }
 

@@ -8,6 +8,7 @@ mod loops;
 mod machine_models;
 mod narrowed_loops;
 mod padded_windows;
+mod random_batches;
 mod random_loops;
 mod reads;
 mod schedules;
