@@ -302,11 +302,12 @@ args! {
     BufferDimensionsArgs { buffer: *mut BufferObject, dims: *const i64, num_dims: usize }
 }
 
-/// A function of the table.
-pub(crate) type Call<A> = Option<unsafe extern "C" fn(args: *mut A) -> *mut PjrtError>;
+/// A function of the table. Plugins are written in C++ and throw exceptions in places, for example if an option has another
+/// type than they expect. With this ABI an exception ends the process; with `"C"` its behaviour would be undefined.
+pub(crate) type Call<A> = Option<unsafe extern "C-unwind" fn(args: *mut A) -> *mut PjrtError>;
 
 /// A function of the table that returns no error.
-pub(crate) type CallWithoutError<A> = Option<unsafe extern "C" fn(args: *mut A)>;
+pub(crate) type CallWithoutError<A> = Option<unsafe extern "C-unwind" fn(args: *mut A)>;
 
 /// Declares the table of functions and their offsets. `_` marks a function that is not called here.
 macro_rules! table {

@@ -3,6 +3,7 @@
 use crate::calls::RawBuffer;
 use crate::element::{ArrayType, Element};
 use crate::error::{Error, ErrorKind};
+use crate::program::is_row_major;
 use crate::shared::{Device, Shared};
 use std::fmt;
 use std::sync::atomic::Ordering;
@@ -13,6 +14,8 @@ pub struct Buffer {
     shared: Arc<Shared>,
     pub(crate) raw: RawBuffer,
     of: Arc<ArrayType>,
+    /// Whether the array is known to lie in row-major order on the device.
+    row_major: bool,
     device: Device,
     /// The end of the array's life: a deletion or a donation.
     ended: OnceLock<End>,
@@ -31,9 +34,11 @@ impl Buffer {
         shared: &Arc<Shared>,
         raw: RawBuffer,
         of: Arc<ArrayType>,
+        row_major: bool,
         device: &Device,
     ) -> Buffer {
-        Buffer { shared: shared.clone(), raw, of, device: device.clone(), ended: OnceLock::new() }
+        let (shared, device) = (shared.clone(), device.clone());
+        Buffer { shared, raw, of, row_major, device, ended: OnceLock::new() }
     }
 
     /// Returns element type and dimensions.
@@ -100,7 +105,7 @@ impl Buffer {
     pub fn copy_to_device(&self, device: &Device) -> Result<Buffer, Error> {
         self.alive()?;
         let raw = self.raw.copy_to_device(&device.raw)?;
-        Ok(Buffer::new(&self.shared, raw, self.of.clone(), device))
+        Ok(Buffer::new(&self.shared, raw, self.of.clone(), false, device))
     }
 
     /// Frees the memory on the device, once executions that read it have ended. Later uses are errors.
@@ -127,6 +132,15 @@ impl Buffer {
             ),
         };
         Err(Error::new(ErrorKind::Deleted, message))
+    }
+
+    /// Returns the order of dimensions on the device, the fastest varying first, if it may differ from `expected`. Arrays
+    /// that are row-major for certain are not asked for their order if that is expected.
+    pub(crate) fn other_order(&self, expected: &[i64]) -> Option<Vec<i64>> {
+        if self.row_major && is_row_major(expected) {
+            return None;
+        }
+        self.raw.minor_to_major().filter(|order| order != expected)
     }
 
     /// Asks the plugin whether an execution of a program took the memory over, and remembers it.

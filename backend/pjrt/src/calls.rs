@@ -53,12 +53,17 @@ impl Table {
         (self.0.pjrt_api_version.major_version, self.0.pjrt_api_version.minor_version)
     }
 
+    /// Returns the first extension of the table.
+    pub(crate) fn extensions(self) -> *const api::ExtensionBase {
+        self.0.extension_start
+    }
+
     /// Calls a function and turns its error into a Rust error.
     ///
     /// # Safety
     ///
-    /// The pointers in `args` satisfy the conditions of the function.
-    pub(crate) unsafe fn call<A: Args>(
+    /// `args` has its size in its first field, and its pointers satisfy the conditions of the function.
+    pub(crate) unsafe fn call<A>(
         self,
         function: Call<A>,
         name: &'static str,
@@ -67,7 +72,7 @@ impl Table {
         let missing =
             || Error::new(ErrorKind::Unsupported, format!("the plugin has no function {name}"));
         let function = function.ok_or_else(missing)?;
-        // SAFETY: `args` has its size in its first field, and the caller vouches for the rest.
+        // SAFETY: the caller vouches for the arguments.
         let error = unsafe { function(args) };
         match NonNull::new(error) {
             None => Ok(()),
@@ -586,7 +591,7 @@ impl RawBuffer {
 
     /// Returns the order of dimensions on the device, the fastest varying first; `None` if the plugin does not state it or
     /// if the array lies in tiles.
-    fn minor_to_major(&self) -> Option<Vec<i64>> {
+    pub(crate) fn minor_to_major(&self) -> Option<Vec<i64>> {
         let mut args = api::BufferGetMemoryLayoutArgs::new();
         args.buffer = self.pointer.as_ptr();
         // SAFETY: invariant 1.

@@ -37,6 +37,7 @@ impl Client {
     ///
     /// Errors: those of the plugin, for example if it does not know an option.
     pub fn new(plugin: &Plugin, options: &ClientOptions) -> Result<Client, Error> {
+        options.check()?;
         let raw = RawClient::create(plugin.table, &options.values)?;
         let shared = Arc::new(Shared::new(raw, options.in_flight)?);
         Ok(Client { shared, plugin: plugin.clone() })
@@ -74,7 +75,8 @@ impl Client {
 
     /// Copies bytes of the host to a device: an array in row-major order, its elements in the byte order of the machine.
     ///
-    /// Errors: the number of bytes is not that of the dimensions; the device is another client's; those of the plugin.
+    /// Errors: the number of bytes is not that of the dimensions; the elements are tokens; the device is another client's;
+    /// those of the plugin.
     pub fn buffer_from_bytes(
         &self,
         bytes: &[u8],
@@ -83,9 +85,15 @@ impl Client {
         device: &Device,
     ) -> Result<Buffer, Error> {
         let of = ArrayType::new(element, dims);
+        if element == ElementType::Token {
+            // Plugins of versions 0.81 and 0.106 end the process.
+            return Err(Error::argument(
+                "a token has no elements, so it cannot be copied to a device",
+            ));
+        }
         let raw = self.shared.raw.buffer(bytes, &of, &device.raw)?;
         self.shared.to_devices.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-        Ok(Buffer::new(&self.shared, raw, of.into(), device))
+        Ok(Buffer::new(&self.shared, raw, of.into(), true, device))
     }
 
     /// Copies elements of the host to a device: an array in row-major order.
@@ -102,16 +110,11 @@ impl Client {
 
     /// Compiles a program: a StableHLO module as text, whose function `main` is the program.
     ///
-    /// Errors: those of the plugin, which say where the text is wrong; device ids that do not fit the options.
+    /// Errors: those of the plugin, which say where the text is wrong; no replicas or partitions; device ids
+    /// of another number, of no device, or one that occurs twice.
     pub fn compile(&self, text: &str, options: &CompileOptions) -> Result<Executable, Error> {
-        if let Some(ids) = options.ids()
-            && ids.len() != options.device_count()
-        {
-            let (needed, found) = (options.device_count(), ids.len());
-            return Err(Error::argument(format!(
-                "expected the ids of {needed} devices, found {found}: {ids:?}"
-            )));
-        }
+        let known: Vec<i32> = self.devices().iter().map(Device::id).collect();
+        options.check(&known)?;
         Executable::new(
             &self.shared,
             self.shared.raw.compile(text, &options.to_proto())?,
@@ -119,14 +122,14 @@ impl Client {
         )
     }
 
-    /// Waits for all executions that this client has started, and returns the first error of one that nothing has reported
-    /// since the last call.
+    /// Waits for all executions that this client has started. Returns the first error among those since the last call,
+    /// whether or not their results have reported it.
     pub fn wait(&self) -> Result<(), Error> {
         self.shared.in_flight.wait()
     }
 
-    /// Returns the number of executions that were started and have not been waited for. It never exceeds
-    /// [`ClientOptions::in_flight`] by more than the number of threads that start executions.
+    /// Returns the number of executions that the client has started and not yet waited for. It exceeds
+    /// [`ClientOptions::in_flight`] by less than the number of threads that start executions.
     pub fn executions_in_flight(&self) -> usize {
         self.shared.in_flight.len()
     }

@@ -1,5 +1,6 @@
 //! Options of a compilation, and their protocol buffer.
 
+use crate::error::Error;
 use crate::proto::Message;
 
 /// Options of a compilation: how many devices run the program, and which.
@@ -91,9 +92,35 @@ impl CompileOptions {
         self.replicas as usize * self.partitions as usize
     }
 
-    /// Returns the ids of devices, if the options name them.
-    pub(crate) fn ids(&self) -> Option<&[i32]> {
-        self.device_ids.as_deref()
+    /// Checks what plugins do not check, or check by ending the process, with the ids of the client's devices.
+    pub(crate) fn check(&self, known: &[i32]) -> Result<(), Error> {
+        let (replicas, partitions) = (self.replicas, self.partitions);
+        if replicas == 0 || partitions == 0 {
+            let message = format!(
+                "expected at least one replica and one partition, found {replicas} and {partitions}"
+            );
+            return Err(Error::argument(message));
+        }
+        let Some(ids) = &self.device_ids else { return Ok(()) };
+        let (needed, found) = (self.device_count(), ids.len());
+        if needed != found {
+            return Err(Error::argument(format!(
+                "expected the ids of {needed} devices, found {found}"
+            )));
+        }
+        if let Some(id) = ids.iter().find(|id| !known.contains(id)) {
+            return Err(Error::argument(format!(
+                "there is no device with the id {id}; expected ids among {known:?}"
+            )));
+        }
+        if let Some(id) =
+            ids.iter().enumerate().find_map(|(at, id)| ids[..at].contains(id).then_some(id))
+        {
+            return Err(Error::argument(format!(
+                "expected different devices, found the id {id} twice"
+            )));
+        }
+        Ok(())
     }
 
     /// Returns the bytes of a `CompileOptionsProto`.
@@ -145,6 +172,33 @@ mod tests {
         let length = u8::try_from(NO_ORDINAL.len() + build.len()).unwrap();
         let expected = [&[0x1a, length][..], &NO_ORDINAL, build, rest].concat();
         assert_eq!(options.to_proto(), expected, "{options:?}");
+    }
+
+    #[test]
+    fn devices_are_checked() {
+        let check =
+            |options: CompileOptions| options.check(&[0, 1, 7]).map_err(|error| error.to_string());
+        let two = CompileOptions::new().replicas(2);
+        assert_eq!(check(two.clone()), Ok(()));
+        assert_eq!(check(two.clone().device_ids([7, 0])), Ok(()));
+        for (options, expected) in [
+            (
+                CompileOptions::new().replicas(0),
+                "expected at least one replica and one partition, found 0 and 1",
+            ),
+            (
+                CompileOptions::new().partitions(0),
+                "expected at least one replica and one partition, found 1 and 0",
+            ),
+            (two.clone().device_ids([7]), "expected the ids of 2 devices, found 1"),
+            (
+                two.clone().device_ids([7, -1]),
+                "there is no device with the id -1; expected ids among [0, 1, 7]",
+            ),
+            (two.device_ids([7, 7]), "expected different devices, found the id 7 twice"),
+        ] {
+            assert_eq!(check(options), Err(expected.to_owned()));
+        }
     }
 
     /// The fields are those of `compile_options.proto`: replicas 4, partitions 5, SPMD 6, devices 9, Shardy 19.

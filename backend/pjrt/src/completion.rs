@@ -37,7 +37,7 @@ impl Completion {
     }
 }
 
-/// The executions of a client that may not have completed, the oldest first.
+/// The executions of a client that nothing has waited for, the oldest first.
 ///
 /// An execution returns before it has run. Without a bound, a loop that never reads a result would start executions faster
 /// than devices complete them, and hold the memory of all.
@@ -69,24 +69,27 @@ impl InFlight {
     /// Waits for the oldest executions until one more is within the limit. Threads that start executions at once may
     /// exceed the limit by one each.
     pub(crate) fn make_room(&self) {
-        loop {
-            let oldest = {
-                let mut queue = self.queue();
-                let full = queue.executions.len() >= self.limit;
-                if full { queue.executions.pop_front() } else { None }
-            };
-            let Some(oldest) = oldest else { return };
-            self.retire(&oldest);
-        }
+        while self.retire_oldest(self.limit) {}
     }
 
-    /// Waits for an execution that has left the queue and keeps its error.
-    fn retire(&self, execution: &Completion) {
-        if let Err(error) = execution.wait() {
-            let mut queue = self.queue();
+    /// If at least `count` executions are in the queue, waits for the oldest and removes it, keeping its error. Returns
+    /// whether there were so many.
+    fn retire_oldest(&self, count: usize) -> bool {
+        let oldest = {
+            let queue = self.queue();
+            queue.executions.front().filter(|_| queue.executions.len() >= count).cloned()
+        };
+        let Some(oldest) = oldest else { return false };
+        let ended = oldest.wait();
+        // The execution stayed in the queue until now, so that other threads wait for it, too. One of them removes it.
+        let mut queue = self.queue();
+        if queue.executions.front().is_some_and(|front| Arc::ptr_eq(&front.events, &oldest.events))
+        {
+            queue.executions.pop_front();
             let failed = std::mem::replace(&mut queue.failed, Ok(()));
-            queue.failed = failed.and(Err(error));
+            queue.failed = failed.and(ended);
         }
+        true
     }
 
     /// Returns the lock under which programs for several devices start.
@@ -106,10 +109,7 @@ impl InFlight {
 
     /// Waits for all executions and returns the first error since the last call.
     pub(crate) fn wait(&self) -> Result<(), Error> {
-        loop {
-            let Some(oldest) = self.queue().executions.pop_front() else { break };
-            self.retire(&oldest);
-        }
+        while self.retire_oldest(1) {}
         std::mem::replace(&mut self.queue().failed, Ok(()))
     }
 }

@@ -91,6 +91,13 @@ macro_rules! codes {
                 }
             }
 
+            /// Returns the number.
+            pub(crate) fn number(self) -> i32 {
+                match self {
+                    $(Code::$name => $number,)*
+                }
+            }
+
             /// Returns the name, such as `INVALID_ARGUMENT`.
             pub fn name(self) -> &'static str {
                 match self {

@@ -5,7 +5,8 @@ use crate::calls::{RawBuffer, RawExecutable};
 use crate::completion::Completion;
 use crate::element::ArrayType;
 use crate::error::Error;
-use crate::program::{OptimizedProgram, Signature};
+use crate::program::{OptimizedProgram, Signature, is_row_major};
+use crate::sharding::Sharding;
 use crate::shared::{Device, Shared};
 use std::fmt;
 use std::sync::Arc;
@@ -90,6 +91,19 @@ impl Executable {
         self.signature.as_ref().map(|signature| &*signature.donated)
     }
 
+    /// Returns, for each argument, how it is divided among the devices of the program. `None` if the program is not divided,
+    /// if the plugin does not show the optimized program, or if a sharding is of a kind that is not known here.
+    pub fn argument_shardings(&self) -> Option<&[Sharding]> {
+        self.signature.as_ref()?.argument_shardings.as_deref()
+    }
+
+    /// Returns, for each result, how it is divided among the devices of the program. `None` as for
+    /// [`Executable::argument_shardings`].
+    pub fn result_shardings(&self) -> Option<&[Sharding]> {
+        let shardings = self.signature.as_ref()?.result_shardings.as_deref()?;
+        Some(shardings).filter(|shardings| shardings.len() == self.results.len())
+    }
+
     /// Returns the types of the results on one device.
     pub fn results(&self) -> impl ExactSizeIterator<Item = &ArrayType> {
         self.results.iter().map(|result| &**result)
@@ -167,13 +181,23 @@ impl Executable {
         }
         let of_device = |(device, list): (&Device, Vec<RawBuffer>)| {
             let types = self.results.iter().cloned();
+            let orders = (0..).map(|number| self.is_row_major(number));
             list.into_iter()
-                .zip(types)
-                .map(|(raw, of)| Buffer::new(&self.shared, raw, of, device))
+                .zip(types.zip(orders))
+                .map(|(raw, (of, row_major))| Buffer::new(&self.shared, raw, of, row_major, device))
                 .collect()
         };
         let results = self.devices.iter().zip(results).map(of_device).collect();
         Ok(Execution { results, completion })
+    }
+
+    /// Returns whether a result is known to lie in row-major order.
+    fn is_row_major(&self, result: usize) -> bool {
+        let signature = self.signature.as_ref();
+        let order = signature.and_then(|signature| signature.result_orders.get(result));
+        order.is_some_and(|order| {
+            order.len() == self.results[result].dims().len() && is_row_major(order)
+        })
     }
 
     /// Checks that results have the types and devices that the executable states.
@@ -219,6 +243,19 @@ impl Executable {
                 if let Some(expected) = expected.filter(|expected| *expected != found) {
                     return Err(Error::argument(format!(
                         "{}: expected {expected}, found {found}",
+                        place()
+                    )));
+                }
+                let order =
+                    self.signature.as_ref().map(|signature| &signature.argument_orders[number]);
+                let order = order.filter(|order| order.len() == found.dims().len());
+                if let Some((expected, found)) =
+                    order.and_then(|order| Some((order, buffer.other_order(order)?)))
+                {
+                    // The plugin would take the elements in the wrong order.
+                    return Err(Error::argument(format!(
+                        "{} has its dimensions in the order {found:?} on the device, the fastest varying first; expected \
+                         {expected:?}. Copy it to the host and back, or remove `mhlo.layout_mode`",
                         place()
                     )));
                 }

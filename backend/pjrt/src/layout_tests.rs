@@ -1,6 +1,7 @@
 //! Sizes and offsets of structs are those of the header.
 
 use crate::api::{Api, FUNCTIONS, LAYOUTS};
+use crate::ffi_api;
 
 /// Numbers that a C compiler computed from the header.
 const EXPECTED: &str = include_str!("layout.txt");
@@ -17,7 +18,7 @@ fn lines() -> impl Iterator<Item = Vec<&'static str>> {
 #[test]
 fn structs_have_the_sizes_and_offsets_of_the_header() {
     let mut checked = 0;
-    for layout in LAYOUTS {
+    for layout in LAYOUTS.iter().chain(ffi_api::LAYOUTS) {
         let line = lines()
             .find(|words| words[0] == layout.name)
             .unwrap_or_else(|| panic!("{}", layout.name));

@@ -36,13 +36,16 @@
 //! An argument that the program takes over (`tf.aliasing_output`, `jax.buffer_donor`) is *donated*: its buffer has no memory
 //! afterwards, and using it again is an error.
 //!
+//! Programs call Rust functions that were registered by [`Plugin::register_handler`], on plugins for CPUs.
+//!
 //! # Versions
 //!
 //! Plugins from version 0.81 of the C API on are understood; the tests run with 0.81, 0.106 and 0.115.
 //!
 //! # Unsafe code
 //!
-//! `api.rs` has the structs of the interface, `library.rs` loads a plugin, `calls.rs` calls it. All other files are safe.
+//! `api.rs` has the structs of the interface, `library.rs` loads a plugin, `calls.rs` calls it; `ffi_api.rs` has the
+//! structs of foreign functions, and `custom_call.rs` calls Rust from a plugin. All other files are safe.
 
 mod api;
 mod buffer;
@@ -50,9 +53,11 @@ mod calls;
 mod client;
 mod compile_options;
 mod completion;
+mod custom_call;
 mod element;
 mod error;
 mod executable;
+mod ffi_api;
 #[cfg(test)]
 mod layout_tests;
 mod library;
@@ -60,16 +65,19 @@ mod options;
 mod plugin;
 mod program;
 mod proto;
+mod sharding;
 mod shared;
 
 pub use buffer::Buffer;
 pub use client::{Client, Transfers};
 pub use compile_options::{CompileOptions, OverrideValue};
 pub use completion::Completion;
+pub use custom_call::{ArrayMut, ArrayRef, Attribute, CustomCall, Number};
 pub use element::{ArrayType, Element, ElementType};
 pub use error::{Code, Error, ErrorKind};
 pub use executable::{Executable, Execution};
 pub use options::{ClientOptions, NamedValue};
 pub use plugin::{PLUGIN_VARIABLE, Plugin};
 pub use program::OptimizedProgram;
+pub use sharding::Sharding;
 pub use shared::Device;

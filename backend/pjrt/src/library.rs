@@ -11,7 +11,7 @@ use std::path::Path;
 pub(crate) const OLDEST_MINOR: i32 = 81;
 
 /// The function of a plugin that returns its table.
-type GetPjrtApi = unsafe extern "C" fn() -> *const Api;
+type GetPjrtApi = unsafe extern "C-unwind" fn() -> *const Api;
 
 /// The head of the table, which all versions of the API have.
 #[repr(C)]

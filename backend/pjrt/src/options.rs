@@ -1,5 +1,7 @@
 //! Options of a client, and the named values that the C API takes and returns.
 
+use crate::error::Error;
+
 /// A value with a name: an option of a client or an attribute of a plugin.
 #[derive(Clone, Debug, PartialEq)]
 pub enum NamedValue {
@@ -32,6 +34,9 @@ pub struct ClientOptions {
 /// The number of executions that may be in flight, if the options say nothing.
 const IN_FLIGHT: usize = 32;
 
+/// The option of plugins for CPUs that states the number of devices.
+const CPU_DEVICE_COUNT: &str = "cpu_device_count";
+
 impl Default for ClientOptions {
     fn default() -> ClientOptions {
         ClientOptions::new()
@@ -46,7 +51,7 @@ impl ClientOptions {
 
     /// Sets the number of devices into which a plugin for CPUs divides the host.
     pub fn cpu_device_count(self, count: u32) -> ClientOptions {
-        self.value("cpu_device_count", NamedValue::Int(count.into()))
+        self.value(CPU_DEVICE_COUNT, NamedValue::Int(count.into()))
     }
 
     /// Sets an option of the plugin by its name. Plugins differ in their options.
@@ -60,5 +65,36 @@ impl ClientOptions {
     pub fn in_flight(mut self, executions: usize) -> ClientOptions {
         self.in_flight = executions.max(1);
         self
+    }
+
+    /// Checks options whose types plugins do not check: those of versions 0.81 and 0.106 end the process.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let not_int = |(name, value): &&(String, NamedValue)| {
+            name == CPU_DEVICE_COUNT
+                && !matches!(value, NamedValue::Int(count) if i32::try_from(*count).is_ok())
+        };
+        match self.values.iter().find(not_int) {
+            Some((name, value)) => {
+                Err(Error::argument(format!("the option {name} is an i32, found {value:?}")))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_number_of_devices_is_checked() {
+        assert_eq!(ClientOptions::new().cpu_device_count(4).check(), Ok(()));
+        for wrong in [NamedValue::Text("4".into()), NamedValue::Int(1 << 40)] {
+            let error = ClientOptions::new().value("cpu_device_count", wrong).check().unwrap_err();
+            assert!(
+                error.message().starts_with("the option cpu_device_count is an i32, found "),
+                "{error}"
+            );
+        }
     }
 }

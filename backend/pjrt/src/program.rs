@@ -6,6 +6,7 @@
 
 use crate::element::{ArrayType, ElementType};
 use crate::proto::{Fields, Malformed, Value, push_ints};
+use crate::sharding::Sharding;
 use std::collections::BTreeMap;
 
 /// The optimized program of an executable.
@@ -15,13 +16,19 @@ pub struct OptimizedProgram {
     bytes: Vec<u8>,
 }
 
-/// The arguments of a program on one device.
+/// The arguments and results of a program on one device.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Signature {
     /// The types of the arguments.
     pub(crate) arguments: Vec<ArrayType>,
     /// For each argument, whether an execution takes over its memory.
     pub(crate) donated: Vec<bool>,
+    /// The orders of the dimensions of arguments and results on the device, the fastest varying first.
+    pub(crate) argument_orders: Vec<Vec<i64>>,
+    pub(crate) result_orders: Vec<Vec<i64>>,
+    /// The shardings of arguments and results, if the program states them.
+    pub(crate) argument_shardings: Option<Vec<Sharding>>,
+    pub(crate) result_shardings: Option<Vec<Sharding>>,
 }
 
 impl OptimizedProgram {
@@ -58,6 +65,11 @@ impl OptimizedProgram {
             _ => None,
         }
     }
+}
+
+/// Returns whether an order of dimensions, the fastest varying first, is that of row-major arrays.
+pub(crate) fn is_row_major(minor_to_major: &[i64]) -> bool {
+    minor_to_major.iter().rev().copied().eq(0..minor_to_major.len() as i64)
 }
 
 /// Returns the first message in a field.
@@ -115,12 +127,14 @@ fn operations(module: &[u8]) -> Result<BTreeMap<String, usize>, Malformed> {
     Ok(counts)
 }
 
-/// `HloModuleProto { host_program_shape (4): { parameters (1) }, input_output_alias (8): { entries (1):
-/// { parameter_number (2) } }, buffer_donor (18): { entries (1): { parameter_number (1) } } }`
+/// `HloModuleProto { host_program_shape (4): { parameters (1), result (2): { tuple_shapes (4) } },
+/// input_output_alias (8): { entries (1): { parameter_number (2) } }, buffer_donor (18): { entries (1):
+/// { parameter_number (1) } }, spmd_output_sharding (12), spmd_parameters_shardings (14) }`
 fn signature(module: &[u8]) -> Result<Option<Signature>, Malformed> {
     let Some(shape) = message(module, 4)? else { return Ok(None) };
-    let mut arguments = Vec::new();
+    let (mut arguments, mut argument_orders) = (Vec::new(), Vec::new());
     for parameter in messages(shape, 1)? {
+        argument_orders.push(order(parameter)?);
         let Some(argument) = array_type(parameter)? else { return Ok(None) };
         arguments.push(argument);
     }
@@ -132,8 +146,33 @@ fn signature(module: &[u8]) -> Result<Option<Signature>, Malformed> {
             *donated.get_mut(parameter).ok_or(Malformed)? = true;
         }
     }
-    Ok(Some(Signature { arguments, donated }))
+    let result = message(shape, 2)?.unwrap_or_default();
+    let results = if int(result, 2)? == TUPLE { messages(result, 4)? } else { vec![result] };
+    let result_orders = results.into_iter().map(order).collect::<Result<_, _>>()?;
+    let argument_shardings = messages(module, 14)?
+        .into_iter()
+        .map(Sharding::read)
+        .collect::<Result<Option<Vec<_>>, _>>()?;
+    let argument_shardings =
+        argument_shardings.filter(|shardings| shardings.len() == arguments.len());
+    let result_shardings = message(module, 12)?.map_or(Ok(None), Sharding::read_results)?;
+    Ok(Some(Signature {
+        arguments,
+        donated,
+        argument_orders,
+        result_orders,
+        argument_shardings,
+        result_shardings,
+    }))
 }
+
+/// `ShapeProto { layout (5): { minor_to_major (1) } }`
+fn order(shape: &[u8]) -> Result<Vec<i64>, Malformed> {
+    message(shape, 5)?.map_or(Ok(Vec::new()), |layout| ints(layout, 1))
+}
+
+/// The number of tuples among XLA's element types.
+const TUPLE: i64 = 13;
 
 /// `ShapeProto { element_type (2), dimensions (3) }`
 fn array_type(shape: &[u8]) -> Result<Option<ArrayType>, Malformed> {
@@ -154,8 +193,9 @@ mod tests {
     }
 
     fn module() -> Message {
+        let by_columns = Message::default().packed(1, &[0, 1]);
         let program = Message::default()
-            .message(1, &shape(12, &[8, 4]))
+            .message(1, &shape(12, &[8, 4]).message(5, &by_columns))
             .message(1, &shape(1, &[]))
             .message(2, &shape(12, &[]));
         let instruction =
@@ -172,6 +212,9 @@ mod tests {
             .message(3, &entry)
             .message(4, &program)
             .message(8, &Message::default().message(1, &alias))
+            .message(12, &Message::default())
+            .message(14, &Message::default())
+            .message(14, &Message::default())
             .message(18, &Message::default().message(1, &donor))
     }
 
@@ -187,8 +230,21 @@ mod tests {
                 signature.arguments.iter().map(ArrayType::to_string).collect();
             assert_eq!(arguments, ["tensor<8x4xf64>", "tensor<i1>"]);
             assert_eq!(signature.donated, [true, true]);
+            assert_eq!(signature.argument_orders, [vec![0, 1], vec![]]);
+            assert_eq!(signature.result_orders, [vec![]; 1]);
+            assert_eq!(signature.argument_shardings, Some(vec![Sharding::Replicated; 2]));
+            assert_eq!(signature.result_shardings, Some(vec![Sharding::Replicated]));
             let operations = program.operations().unwrap();
             assert_eq!((operations["add"], operations["all-reduce"]), (2, 1));
+        }
+    }
+
+    #[test]
+    fn row_major_orders_are_known() {
+        for (order, expected) in
+            [(&[][..], true), (&[0], true), (&[1, 0], true), (&[0, 1], false), (&[1, 2, 0], false)]
+        {
+            assert_eq!(is_row_major(order), expected, "{order:?}");
         }
     }
 

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "tests")]
 
+mod custom_calls;
 mod donation;
 mod one_device;
 mod plugins;

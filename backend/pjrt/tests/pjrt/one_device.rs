@@ -173,6 +173,16 @@ fn copies_to_the_host_are_in_row_major_order() {
     let x = client.buffer(&[1, 2, 3, 4, 5, 6], &[2, 3], &client.devices()[0]).unwrap();
     let y = double.call(&[&x]).unwrap();
     assert_eq!(y[0].to_vec::<i32>().unwrap(), [2, 4, 6, 8, 10, 12]);
+    // As an argument of a program that expects row-major order it would be read in the wrong order.
+    let negate = "func.func @main(%x: tensor<2x3xi32>) -> tensor<2x3xi32> {\n%y = stablehlo.negate %x : tensor<2x3xi32>\nreturn %y : tensor<2x3xi32>\n}";
+    let rows = client.compile(negate, &CompileOptions::new()).unwrap();
+    let error = rows.call(&[&y[0]]).unwrap_err();
+    assert!(error.to_string().contains("in the order [0, 1] on the device"), "{error}");
+    let by_columns =
+        text.replace("%x: tensor<2x3xi32>)", "%x: tensor<2x3xi32> {mhlo.layout_mode = \"{0,1}\"})");
+    let columns = client.compile(&by_columns, &CompileOptions::new()).unwrap();
+    assert_eq!(columns.call(&[&y[0]]).unwrap()[0].to_vec::<i32>().unwrap(), [4, 8, 12, 16, 20, 24]);
+    assert!(columns.call(&[&x]).unwrap_err().to_string().contains("in the order [1, 0]"));
 }
 
 #[test]

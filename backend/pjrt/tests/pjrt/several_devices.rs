@@ -56,6 +56,11 @@ fn four_devices_compute_a_sum_together() {
     assert_eq!(program.devices().len(), 4);
     let types: Vec<String> = program.arguments().unwrap().iter().map(ToString::to_string).collect();
     assert_eq!(types, ["tensor<2x4xf64>", "tensor<4xf64>"]);
+    let text = |shardings: Option<&[tapeloom_pjrt::Sharding]>| {
+        shardings.unwrap().iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(text(program.argument_shardings()), ["{devices=[4,1]0,1,2,3}", "{replicated}"]);
+    assert_eq!(text(program.result_shardings()), ["{replicated}", "{replicated}"]);
     let operations = program.optimized_program().unwrap().operations().unwrap();
     assert!(
         operations["all-reduce"] >= 1 && !operations.contains_key("all-gather"),
@@ -239,4 +244,37 @@ fn clients_run_collective_operations_at_once() {
             });
         }
     });
+}
+
+/// A result that stays divided has the dimensions and the sharding of its tiles, also if some devices have the same tile.
+#[test]
+fn results_are_divided_as_the_text_says() {
+    let Some(client) = client_or_skip(4) else { return };
+    let text = r#"module @double attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : i32} {
+  sdy.mesh @mesh = <["rows"=2, "columns"=2]>
+  func.func public @main(%x: tensor<4x6xf64> {sdy.sharding = #sdy.sharding<@mesh, [{"rows"}, {}]>}) -> (tensor<4x6xf64> {sdy.sharding = #sdy.sharding<@mesh, [{"rows"}, {"columns"}]>}) {
+    %y = stablehlo.add %x, %x : tensor<4x6xf64>
+    return %y : tensor<4x6xf64>
+  }
+}"#;
+    let double = client.compile(text, &CompileOptions::new().partitions(4)).unwrap();
+    assert_eq!(
+        double.argument_shardings().unwrap()[0].to_string(),
+        "{devices=[2,1,2]0,1,2,3 last_tile_dim_replicate}"
+    );
+    assert_eq!(double.result_shardings().unwrap()[0].to_string(), "{devices=[2,2]0,1,2,3}");
+    assert_eq!(double.results().next().unwrap().dims(), [2, 3]);
+    let whole: Vec<f64> = (0..24).map(f64::from).collect();
+    let rows =
+        |(number, device)| client.buffer(&whole[number / 2 * 12..][..12], &[2, 6], device).unwrap();
+    let x: Vec<Buffer> = double.devices().iter().enumerate().map(rows).collect();
+    let lists: Vec<[&Buffer; 1]> = x.iter().map(|x| [x]).collect();
+    let lists: Vec<&[&Buffer]> = lists.iter().map(|list| &list[..]).collect();
+    let execution = double.execute(&lists).unwrap();
+    for (number, results) in execution.results.iter().enumerate() {
+        let (row, column) = (number / 2 * 2, number % 2 * 3);
+        let at = |i: usize, j: usize| 2.0 * whole[(row + i) * 6 + column + j];
+        let expected: Vec<f64> = (0..2).flat_map(|i| (0..3).map(move |j| at(i, j))).collect();
+        assert_eq!(results[0].to_vec::<f64>().unwrap(), expected, "device {number}");
+    }
 }

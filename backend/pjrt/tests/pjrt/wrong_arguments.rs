@@ -1,7 +1,9 @@
 //! Arguments that do not fit are errors of this client, before the plugin sees them.
 
 use crate::support::client_or_skip;
-use tapeloom_pjrt::{Buffer, Client, CompileOptions, ErrorKind, Executable};
+use tapeloom_pjrt::{
+    Buffer, Client, ClientOptions, CompileOptions, ElementType, ErrorKind, Executable, NamedValue,
+};
 
 fn add(client: &Client) -> Executable {
     let text = "module @add {\nfunc.func public @main(%x: tensor<4xf64>, %y: tensor<4xf64>) -> tensor<4xf64> {\n%z = stablehlo.add %x, %y : tensor<4xf64>\nreturn %z : tensor<4xf64>\n}\n}";
@@ -46,4 +48,23 @@ fn bytes_are_checked() {
     assert_eq!(error.to_string(), "the buffer is tensor<4xf64>, expected elements of type f32");
     let error = x.copy_to(&mut [0; 31]).unwrap_err();
     assert_eq!(error.to_string(), "tensor<4xf64> has 32 bytes, found room for 31 bytes");
+}
+
+/// Mistakes that end the process in some plugins are errors here.
+#[test]
+fn mistakes_that_plugins_do_not_survive_are_errors() {
+    let Some(client) = client_or_skip(2) else { return };
+    let text = "func.func @main(%x: tensor<f64>) -> tensor<f64> { return %x : tensor<f64> }";
+    for (options, expected) in [
+        (CompileOptions::new().replicas(0), "expected at least one replica and one partition"),
+        (CompileOptions::new().device_ids([-1]), "there is no device with the id -1"),
+        (CompileOptions::new().partitions(8), "device"),
+    ] {
+        let error = client.compile(text, &options).unwrap_err();
+        assert!(error.to_string().contains(expected), "{error}");
+    }
+    let options = ClientOptions::new().value("cpu_device_count", NamedValue::Text("two".into()));
+    assert_eq!(Client::new(client.plugin(), &options).unwrap_err().kind(), ErrorKind::Argument);
+    let token = client.buffer_from_bytes(&[], ElementType::Token, &[], &client.devices()[0]);
+    assert_eq!(token.unwrap_err().kind(), ErrorKind::Argument);
 }

@@ -26,8 +26,8 @@ const ROOMS: [(&str, &str); 5] = [
     ),
     (
         "backend/pjrt",
-        "error element proto options compile_options program api library calls plugin completion shared buffer \
-         executable client lib",
+        "error element proto sharding options compile_options program api ffi_api library calls plugin custom_call completion \
+         shared buffer executable client lib",
     ),
     (
         "prelude",
