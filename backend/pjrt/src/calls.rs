@@ -86,23 +86,30 @@ impl Table {
         message.error = error.as_ptr();
         let mut code = api::ErrorGetCodeArgs::new();
         code.error = error.as_ptr();
-        let mut destroy = api::ErrorDestroyArgs::new();
-        destroy.error = error.as_ptr();
         let mut read = String::new();
-        if let (Some(get_message), Some(get_code)) = (self.0.error_message, self.0.error_get_code) {
-            // SAFETY: the error is alive; its message is copied before it is destroyed. An error about the code itself
-            // cannot occur, since the struct has the size of the header.
-            unsafe {
+        // SAFETY: the error is alive; its message is copied before it is destroyed.
+        unsafe {
+            if let Some(get_message) = self.0.error_message {
                 get_message(&mut message);
                 read = text(message.message, message.message_size);
-                get_code(&mut code);
+            }
+            if let Some(get_code) = self.0.error_get_code
+                && let Some(without_code) = NonNull::new(get_code(&mut code))
+            {
+                self.destroy_error(without_code);
             }
         }
-        if let Some(destroy_error) = self.0.error_destroy {
-            // SAFETY: the error is alive and not used again.
-            unsafe { destroy_error(&mut destroy) };
-        }
+        self.destroy_error(error);
         Error::new(ErrorKind::Plugin(Code::from_number(code.code)), read)
+    }
+
+    fn destroy_error(self, error: NonNull<api::PjrtError>) {
+        let mut args = api::ErrorDestroyArgs::new();
+        args.error = error.as_ptr();
+        if let Some(destroy) = self.0.error_destroy {
+            // SAFETY: callers own the error, and do not use it again.
+            unsafe { destroy(&mut args) };
+        }
     }
 
     /// Initializes the plugin. It must happen once, before every other call.

@@ -3,6 +3,7 @@
 use crate::calls::RawEvent;
 use crate::error::Error;
 use std::collections::VecDeque;
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The completion of an execution on all of its devices. Clones stand for the same execution.
@@ -34,6 +35,12 @@ impl Completion {
             }
         }
         Ok(true)
+    }
+}
+
+impl fmt::Debug for Completion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Completion({} devices)", self.events.len())
     }
 }
 

@@ -191,7 +191,10 @@ macro_rules! elements {
                 const TYPE: ElementType = ElementType::$name;
 
                 fn to_bytes(values: &[Self]) -> Vec<u8> {
-                    values.iter().flat_map(|value| value.to_ne_bytes()).collect()
+                    let mut bytes = vec![0; size_of_val(values)];
+                    let (chunks, _) = bytes.as_chunks_mut();
+                    chunks.iter_mut().zip(values).for_each(|(chunk, value)| *chunk = value.to_ne_bytes());
+                    bytes
                 }
 
                 fn from_bytes(bytes: &[u8]) -> Vec<Self> {

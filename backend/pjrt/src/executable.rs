@@ -276,9 +276,3 @@ impl fmt::Debug for Executable {
         write!(f, "Executable({}, {} devices)", self.name, self.devices.len())
     }
 }
-
-impl fmt::Debug for Completion {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Completion")
-    }
-}

@@ -57,8 +57,11 @@ mod custom_call;
 mod element;
 mod error;
 mod executable;
+// Some functions are called in debug builds only, to check results.
+#[cfg(all(test, debug_assertions))]
+mod fake_plugin;
 mod ffi_api;
-#[cfg(test)]
+#[cfg(all(test, target_pointer_width = "64"))]
 mod layout_tests;
 mod library;
 mod options;

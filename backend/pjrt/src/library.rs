@@ -4,7 +4,7 @@
 
 use crate::api::Api;
 use crate::error::{Error, ErrorKind};
-use std::ffi::{c_int, c_void};
+use std::ffi::c_void;
 use std::path::Path;
 
 /// The oldest minor version of the C API with which the tests run.
@@ -85,7 +85,7 @@ fn check_version(path: &Path, size: usize, major: i32, minor: i32) -> Result<(),
 /// Loads a library and returns the address of a symbol, which is not null.
 #[cfg(unix)]
 fn symbol(path: &Path, name: &std::ffi::CStr) -> Result<*mut c_void, Error> {
-    use std::ffi::{CStr, CString, c_char};
+    use std::ffi::{CStr, CString, c_char, c_int};
     use std::os::unix::ffi::OsStrExt;
     unsafe extern "C" {
         fn dlopen(path: *const c_char, flags: c_int) -> *mut c_void;

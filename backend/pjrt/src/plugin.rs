@@ -57,6 +57,12 @@ impl Plugin {
         }
     }
 
+    /// Wraps a table that belongs to no library.
+    #[cfg(all(test, debug_assertions))]
+    pub(crate) fn of_table(table: Table) -> Plugin {
+        Plugin { table, path: Path::new("table").into() }
+    }
+
     /// Returns the path of the library.
     pub fn path(&self) -> &Path {
         &self.path

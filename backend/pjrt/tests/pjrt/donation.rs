@@ -1,7 +1,7 @@
 //! Donated arguments.
 
 use crate::support::client_or_skip;
-use tapeloom_pjrt::{Client, CompileOptions, ErrorKind, Executable};
+use tapeloom_pjrt::{Client, CompileOptions, Error, ErrorKind, Executable};
 
 /// A step `x + y`, whose result takes over the memory of `x`.
 const STEP: &str = "module @step {
@@ -107,4 +107,44 @@ fn deleted_buffers_cannot_be_used() {
     assert_eq!(error.to_string(), "this buffer, tensor<4xf64>, was deleted");
     // The execution that read it ends as if it had stayed.
     assert_eq!(z[0].to_vec::<f64>().unwrap(), [2.0; 4]);
+}
+
+/// Threads that donate one buffer at once: one execution gets it, the others are errors.
+#[test]
+fn threads_donate_a_buffer_once() {
+    let Some(client) = client_or_skip(1) else { return };
+    let (step, device) = (step(&client), &client.devices()[0]);
+    let y = client.buffer(&[0.5; 4], &[4], device).unwrap();
+    for _ in 0..50 {
+        let x = client.buffer(&[1.0; 4], &[4], device).unwrap();
+        let donate = || step.call(&[&x, &y]).map(|results| results[0].to_vec::<f64>().unwrap());
+        let results: Vec<Result<Vec<f64>, Error>> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..4).map(|_| scope.spawn(donate)).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        let (done, failed): (Vec<_>, Vec<_>) = results.into_iter().partition(Result::is_ok);
+        assert_eq!(done, [Ok(vec![1.5; 4])], "{failed:?}");
+        let errors = failed.into_iter().map(Result::unwrap_err);
+        let kind =
+            |error: &Error| matches!(error.kind(), ErrorKind::Deleted | ErrorKind::Plugin(_));
+        assert_eq!(errors.filter(kind).count(), 3);
+    }
+}
+
+/// A buffer is read while another thread donates it: the copy has the old values, or is an error.
+#[test]
+fn a_buffer_is_read_before_it_is_donated_or_not_at_all() {
+    let Some(client) = client_or_skip(1) else { return };
+    let (step, device) = (step(&client), &client.devices()[0]);
+    let y = client.buffer(&[0.5; 4], &[4], device).unwrap();
+    for _ in 0..200 {
+        let x = client.buffer(&[1.0; 4], &[4], device).unwrap();
+        std::thread::scope(|scope| {
+            let reader = scope.spawn(|| x.to_vec::<f64>());
+            assert_eq!(step.call(&[&x, &y]).unwrap()[0].to_vec::<f64>().unwrap(), [1.5; 4]);
+            if let Ok(values) = reader.join().unwrap() {
+                assert_eq!(values, [1.0; 4]);
+            }
+        });
+    }
 }

@@ -1,6 +1,6 @@
 //! Programs on several devices: shardings, placement, many executions at once.
 
-use crate::support::{client_or_skip, resident_megabytes};
+use crate::support::{alone, client_or_skip, resident_megabytes};
 use tapeloom_pjrt::{Buffer, Client, ClientOptions, CompileOptions, Executable};
 
 /// `loss = sum tanh(x w)^2` and its gradient, with the rows of `x` on four devices.
@@ -90,6 +90,9 @@ fn four_devices_compute_a_sum_together() {
 #[test]
 fn two_thousand_executions_in_a_row() {
     let Some(client) = client_or_skip(4) else { return };
+    if !alone("several_devices::two_thousand_executions_in_a_row") {
+        return;
+    }
     let program = client.compile(LOSS, &CompileOptions::new().partitions(4)).unwrap();
     let arguments = arguments(&client, &program);
     let lists: Vec<[&Buffer; 2]> = arguments.iter().map(|[x, w]| [x, w]).collect();
@@ -110,7 +113,8 @@ fn two_thousand_executions_in_a_row() {
     client.wait().unwrap();
     assert_eq!(client.executions_in_flight(), 0);
     if let (Some(before), Some(after)) = (before, resident_megabytes()) {
-        assert!(after - before < 30.0, "{before} MB before 1,800 steps, {after} MB behind them");
+        println!("{before} MB before, {after} MB after 1,800 steps");
+        assert!(after - before < 5.0, "{before} MB before 1,800 steps, {after} MB behind them");
     }
 }
 

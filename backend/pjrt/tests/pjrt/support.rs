@@ -24,6 +24,23 @@ pub(crate) fn client_or_skip(devices: u32) -> Option<Client> {
     Some(client)
 }
 
+/// Returns true in a process that runs only this test. In a process that may run others, runs the test in such a process
+/// and returns false. The memory of a process says something about one test only if there are no others.
+#[track_caller]
+pub(crate) fn alone(test: &str) -> bool {
+    const WITHIN: &str = "TAPELOOM_TEST_WITHIN";
+    if std::env::var(WITHIN).is_ok_and(|within| within == test) {
+        return true;
+    }
+    let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+    let output = command.args(["--exact", test, "--nocapture"]).env(WITHIN, test).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(text.contains("test result: ok. 1 passed"), "there is no test {test}: {text}");
+    print!("{text}");
+    false
+}
+
 /// Returns the megabytes of the process that are in memory, where the system tells.
 pub(crate) fn resident_megabytes() -> Option<f64> {
     let status = std::fs::read_to_string(Path::new("/proc/self/status")).ok()?;
