@@ -8,7 +8,7 @@
 //! 3. Objects of one client are passed to functions of that client only; functions that take two objects check it.
 //! 4. Memory of the host that the plugin reads or writes is borrowed until the call returns, or until the event of the
 //!    copy is awaited in the same function.
-//! 5. Text and lists that the plugin lends are copied before anything else is called.
+//! 5. Text and lists of the plugin are copied before its next call.
 //!
 //! *Threads.* The header states no rule about threads, except that the *caller's* callbacks must be safe to call from any.
 //! The C++ classes behind the C API (`pjrt_client.h`) describe the behaviour of concurrent donations and of objects that are
@@ -35,7 +35,7 @@ unsafe impl Send for Table {}
 // SAFETY: as above.
 unsafe impl Sync for Table {}
 
-/// Calls a function of the table by its field, with arguments that the caller vouches for.
+/// Calls a function of the table by its field. Unsafe: see [`Table::call`].
 macro_rules! call {
     ($table:expr, $function:ident, $args:expr) => {
         $table.call($table.0.$function, stringify!($function), $args)
@@ -72,7 +72,7 @@ impl Table {
         let missing =
             || Error::new(ErrorKind::Unsupported, format!("the plugin has no function {name}"));
         let function = function.ok_or_else(missing)?;
-        // SAFETY: the caller vouches for the arguments.
+        // SAFETY: the caller guarantees the conditions of the function.
         let error = unsafe { function(args) };
         match NonNull::new(error) {
             None => Ok(()),
@@ -134,11 +134,11 @@ impl Table {
 ///
 /// `start` is null or points to `size` bytes.
 pub(crate) unsafe fn text(start: *const c_char, size: usize) -> String {
-    // SAFETY: the caller vouches for it.
+    // SAFETY: the caller guarantees it.
     String::from_utf8_lossy(unsafe { list(start.cast::<u8>(), size) }).into_owned()
 }
 
-/// Lends a list of the plugin, which may be null if it is empty.
+/// Returns a list of the plugin as a slice; an empty list may be null.
 ///
 /// # Safety
 ///
@@ -147,7 +147,7 @@ pub(crate) unsafe fn list<'a, T>(start: *const T, length: usize) -> &'a [T] {
     if start.is_null() || length == 0 {
         return &[];
     }
-    // SAFETY: the caller vouches for it.
+    // SAFETY: the caller guarantees it.
     unsafe { std::slice::from_raw_parts(start, length) }
 }
 
@@ -171,7 +171,7 @@ unsafe fn named_values(
             .struct_size
             .max(size_of::<api::NamedValue>())
             .next_multiple_of(align_of::<api::NamedValue>());
-        // SAFETY: the field `type` says which member of the union is set, and the caller vouches for the pointers.
+        // SAFETY: the field `type` says which member of the union is set, and the caller guarantees its pointers.
         let read_value = unsafe {
             match value.r#type {
                 api::NAMED_STRING => {
@@ -190,7 +190,7 @@ unsafe fn named_values(
                 }
             }
         };
-        // SAFETY: the caller vouches for the name.
+        // SAFETY: the caller guarantees that the name has `name_size` bytes.
         read.push((unsafe { text(value.name, value.name_size) }, read_value));
         next = next.wrapping_add(step);
     }
@@ -220,7 +220,7 @@ impl Drop for RawClient {
     fn drop(&mut self) {
         let mut args = api::ClientDestroyArgs::new();
         args.client = self.pointer.as_ptr();
-        // SAFETY: invariants 1 and 2. There is nobody to whom an error could be reported.
+        // SAFETY: invariants 1 and 2. `drop` cannot report an error.
         let _ = unsafe { call!(self.table, client_destroy, &mut args) };
     }
 }
@@ -478,7 +478,7 @@ impl Drop for RawEvent {
     fn drop(&mut self) {
         let mut args = api::EventDestroyArgs::new();
         args.event = self.pointer.as_ptr();
-        // SAFETY: invariant 1. An event may be destroyed before it is ready. There is nobody to report an error to.
+        // SAFETY: invariant 1. An event may be destroyed before it is ready. `drop` cannot report an error.
         let _ = unsafe { call!(self.client.table, event_destroy, &mut args) };
     }
 }
@@ -519,8 +519,8 @@ impl Drop for RawBuffer {
     fn drop(&mut self) {
         let mut args = api::BufferDestroyArgs::new();
         args.buffer = self.pointer.as_ptr();
-        // SAFETY: invariant 1; the plugin keeps the memory until executions that read it have ended. There is nobody to
-        // report an error to.
+        // SAFETY: invariant 1; the plugin keeps the memory until executions that read it have ended.
+        // `drop` cannot report an error.
         let _ = unsafe { call!(self.client.table, buffer_destroy, &mut args) };
     }
 }
@@ -739,7 +739,7 @@ impl Drop for RawExecutable {
 fn destroy_executable(client: &RawClient, executable: NonNull<api::ExecutableObject>) {
     let mut args = api::ExecutableDestroyArgs::new();
     args.executable = executable.as_ptr();
-    // SAFETY: invariant 1, callers own the object. There is nobody to report an error to.
+    // SAFETY: invariant 1, callers own the object and drop it, so an error cannot be reported.
     let _ = unsafe { call!(client.table, executable_destroy, &mut args) };
 }
 

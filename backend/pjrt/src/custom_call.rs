@@ -335,7 +335,7 @@ const fn row<const ROW: usize>() -> [Trampoline; 16] {
 unsafe extern "C" fn trampoline<const ROW: usize, const COLUMN: usize>(
     frame: *mut CallFrame,
 ) -> *mut FfiError {
-    // SAFETY: the caller vouches for the frame.
+    // SAFETY: invariant 1.
     unsafe {
         if let Some(metadata) = probe(frame) {
             answer(frame, metadata);
@@ -482,7 +482,7 @@ unsafe fn read_call(frame: &CallFrame) -> Result<CustomCall<'_>, Error> {
             "XLA's lists of arguments, results and attributes have {sizes:?} bytes"
         )));
     }
-    // SAFETY: the caller vouches for the lists.
+    // SAFETY: invariant 1.
     let (arguments, results) = unsafe { (read_arrays(&frame.args)?, read_arrays(&frame.rets)?) };
     for (number, (of, result)) in results.iter().enumerate() {
         let others = arguments.iter().chain(&results[..number]);
@@ -495,7 +495,7 @@ unsafe fn read_call(frame: &CallFrame) -> Result<CustomCall<'_>, Error> {
             ));
         }
     }
-    // SAFETY: the caller vouches for the bytes. Results are disjoint from all other arrays, so references to them are
+    // SAFETY: invariant 1. Results are disjoint from all other arrays, so references to them are
     // unique. Their bytes were allocated by XLA, which may not have written them; they are read as numbers at most.
     unsafe {
         let arguments = arguments.into_iter().map(|(of, bytes)| ArrayRef { of, bytes: &*bytes });

@@ -29,9 +29,9 @@ static LAUNCHES: AtomicU32 = AtomicU32::new(0);
 
 /// Returns the number of the next execution on several devices, which is not 0.
 ///
-/// Devices meet in a collective operation under this number. Without it, devices of two executions would meet: those of
-/// two clients, since plugins for CPUs keep one list of meetings for the process, and the plugin of version 0.81 then
-/// crashes. Processes that start the same executions in the same order count them alike.
+/// The devices of an execution synchronize in a collective operation under this number. Without it, devices of different
+/// executions would synchronize, also those of two clients, since plugins for CPUs keep one table of rendezvous for the
+/// process; the plugin of version 0.81 then crashes. Processes that start the same executions in the same order count them alike.
 fn next_launch() -> i32 {
     let number = LAUNCHES.fetch_add(1, Ordering::Relaxed) % i32::MAX.cast_unsigned();
     number.cast_signed() + 1

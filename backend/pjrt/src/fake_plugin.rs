@@ -301,7 +301,7 @@ fn an_error_of_each_function_is_returned_and_nothing_leaks() {
         SPOILED.set(vec![(*name, Fault::Error)]);
         let found = use_all(table(""));
         SPOILED.take();
-        // What was not destroyed stays alive, but not the errors that said so.
+        // Objects that a failed function did not destroy stay alive; errors are always destroyed.
         let calls = CALLED.take().into_iter().filter(|called| called == name).count();
         let expected = if name.ends_with("_destroy") { calls } else { 0 };
         assert_eq!(ALIVE.replace(0), expected.cast_signed(), "{name}");

@@ -28,8 +28,8 @@
 //! * A [`Client`] owns [`Device`]s. A client of a plugin for CPUs divides the host into as many devices as its options say.
 //! * [`Client::compile`] returns an [`Executable`] for one device, or for several: XLA inserts the communication between
 //!   devices from the shardings in the text.
-//! * A [`Buffer`] is an array on a device. Copies between host and devices happen only in functions whose names say so, and
-//!   [`Client::transfers`] counts their bytes.
+//! * A [`Buffer`] is an array on a device. Only [`Client::buffer`], [`Buffer::to_vec`] and their variants copy between
+//!   host and devices, and [`Client::transfers`] counts their bytes.
 //! * [`Executable::execute`] starts an execution and returns its results before they are computed. Copies to the host and
 //!   `wait` wait for them. A bounded number of executions is in flight.
 //!

@@ -99,7 +99,7 @@ impl Shared {
 /// Executions use the client, so they complete before it is destroyed.
 impl Drop for Shared {
     fn drop(&mut self) {
-        // Whoever wanted the errors of executions has waited for them.
+        // `drop` cannot report an error; callers that need the errors of executions wait for them.
         let _ = self.in_flight.wait();
     }
 }

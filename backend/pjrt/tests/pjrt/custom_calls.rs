@@ -147,7 +147,7 @@ fn errors_and_panics_of_handlers_are_errors_of_the_execution() {
         assert_eq!(run(8), Ok(vec![8]));
     }
     assert!(run(1).unwrap_err().to_string().contains("NOT_FOUND"));
-    // What was not waited for is reported by the client.
+    // The client reports the errors of executions that were not waited for.
     let x = client.buffer(&[1], &[], &client.devices()[0]).unwrap();
     if let Ok(execution) = program.execute(&[&[&x]]) {
         let error = client.wait().unwrap_err();

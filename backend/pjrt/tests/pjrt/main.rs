@@ -1,4 +1,4 @@
-//! Tests of the client. Those with a plugin run if `TAPELOOM_PJRT_PLUGIN` is set, and say so if it is not.
+//! Tests of the client. Tests with a plugin run if `TAPELOOM_PJRT_PLUGIN` is set, and print that they are skipped if it is not.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "tests")]
 
