@@ -18,6 +18,7 @@ pub mod passes;
 pub(crate) mod profile;
 pub(crate) mod report;
 pub(crate) mod runtime;
+pub mod stablehlo;
 
 mod allocation;
 mod compile;

@@ -139,7 +139,7 @@ pub use state::Ref;
 #[doc(inline)]
 pub use tapeloom_backend::{
     LaneCode, LaneLoop, MachineModel, Profile, ProfileLine, ProfileRow, Rematerialized, TapePlan,
-    Target, Vectors, accelerator, layout,
+    Target, Vectors, accelerator, layout, stablehlo,
 };
 #[doc(inline)]
 pub use tapeloom_derive::Tree;

@@ -20,6 +20,7 @@
 //! - [`random_loops`]: random programs with loops, under policies and budgets;
 //! - [`recorded`]: comparison of recordings with reverse mode;
 //! - [`replay`]: fingerprints of all programs, to compare before and after a change;
+//! - [`stablehlo_check`]: a check of StableHLO text;
 //! - [`stress`]: many threads that call the same programs;
 //! - [`suite`]: nine kernels, to measure the residuals of their gradients;
 //! - [`Sweep`]: the table of the tests over many cases;
@@ -64,6 +65,7 @@ pub mod repeated;
 pub mod replay;
 mod samples;
 pub mod size_counters;
+pub mod stablehlo_check;
 pub mod stress;
 pub mod suite;
 mod sweeps;

@@ -26,6 +26,7 @@
 //! | a pass of [`tapeloom_transforms::PASSES`] | by its name |
 //! | `loop_trees` | the output is the loop trees from lowering (the last step) |
 //! | `lower` | the output is the loop program from lowering, before any pass on it (the last step) |
+//! | `stablehlo` | the output is the function as StableHLO text (the last step); with `custom_calls=true`, `max_steps=8` |
 //! | `timers` | the output is the loop program with the timers of a profile, and the part of each timer (the last step) |
 //! | `kernels` | the text is a loop program, and so is the output |
 //! | a pass of [`PASSES`](tapeloom_backend::passes::PASSES), `unroll by=[4,2]`, `redundant_memory overlap=true` | passes on it; the lists say `index_set_split write_out=true` and `promote_memory private=true`, too; parameters of the machine model, as in `cut_pieces piece_operations=8`, are set for one step |
@@ -37,12 +38,13 @@
 //! The output may also be the error of a step. Programs are verified after each step, printed text is parsed and
 //! printed again, and `run` also compares with machine code.
 
-use crate::{Agreement, Failure, read_tensors, run};
+use crate::{Agreement, Failure, read_tensors, run, stablehlo_check};
 use std::collections::BTreeMap;
 use tapeloom_backend::layout::{Layout, PASSES, Pipeline as Layouts, ScratchpadModel};
 use tapeloom_backend::passes::{Choice, Context, Invariant, by_name};
 use tapeloom_backend::{
-    Executable, MachineModel, Options, compile, loop_ir, loop_trees, schedule, timed_parts,
+    Executable, MachineModel, Options, compile, loop_ir, loop_trees, schedule, stablehlo,
+    timed_parts,
 };
 use tapeloom_ir::prim::{Exactness, Library, Regions};
 use tapeloom_ir::{
@@ -148,6 +150,15 @@ impl<'t> TextTest<'t> {
                     return Err(format!("the loop program is not valid: {mistakes:?}").into());
                 }
                 return Ok(program.to_string());
+            }
+            if *name == "stablehlo" {
+                let max_steps = options.get("max_steps").map(|n| n.parse()).transpose()?;
+                let custom_calls = options.get("custom_calls").is_some_and(|on| *on == "true");
+                let options = stablehlo::Options { max_steps, custom_calls, locations: false };
+                return match stablehlo::text(&module, at[0], &options) {
+                    Ok(text) => stablehlo_check::check(&text).map(|()| text),
+                    Err(problem) => Ok(format!("error: {problem}\n")),
+                };
             }
             if *name == "timers" {
                 return Ok(timed_parts(&module, at[0])?);

@@ -35,7 +35,7 @@ pub use passes::egraph::rules::unusable;
 pub use passes::pass::Pass;
 pub use passes::simplification::{Simplification, Simplified};
 pub use pipeline::{
-    BEFORE_ACCELERATOR, BEFORE_BUDGET, BEFORE_CODE, BEFORE_RELAXED_CODE, BEFORE_REVERSE, FLUSHED,
-    List, Observed, PASSES, Step, by_name, changes,
+    BEFORE_ACCELERATOR, BEFORE_BUDGET, BEFORE_CODE, BEFORE_RELAXED_CODE, BEFORE_REVERSE,
+    BEFORE_STABLEHLO, FLUSHED, List, Observed, PASSES, Step, by_name, changes,
 };
 pub use vjp::{VjpOf, vjp, vjp_within};

@@ -268,6 +268,27 @@ pub static BEFORE_ACCELERATOR: List = List {
     steps: &[EXPAND, CSE, DCE, FOLD_RANGES, ZERO_TRIP_LOOPS, POLYPHASE, PEEPHOLE, LAST],
 };
 
+/// The passes that run before a program is written as StableHLO. Engines have passes on loops of their own. Windows stay
+/// whole, because an engine has convolutions.
+pub static BEFORE_STABLEHLO: List = List {
+    name: "before_stablehlo",
+    about: "the passes of `jit(f).stablehlo(args)`",
+    steps: &[
+        EXPAND,
+        CSE,
+        DCE,
+        FOLD_RANGES,
+        ZERO_TRIP_LOOPS,
+        HOIST_INVARIANTS,
+        PROMOTE_READS,
+        SLICE_OPERANDS,
+        NARROW_CARRIES,
+        PEEPHOLE,
+        UNROLL_ROUTINES,
+        LAST,
+    ],
+};
+
 thread_local! {
     /// The steps that have changed a function, while `changes` records them on this thread; else `None`.
     static CHANGES: RefCell<Option<Vec<&'static Step>>> = const { RefCell::new(None) };
@@ -296,13 +317,14 @@ pub struct Observed<'a> {
 
 impl List {
     /// All lists of passes.
-    pub const ALL: [&'static List; 6] = [
+    pub const ALL: [&'static List; 7] = [
         &BEFORE_REVERSE,
         &BEFORE_BUDGET,
         &FLUSHED,
         &BEFORE_CODE,
         &BEFORE_RELAXED_CODE,
         &BEFORE_ACCELERATOR,
+        &BEFORE_STABLEHLO,
     ];
 
     /// Runs the passes in order, and calls `after` after each step.

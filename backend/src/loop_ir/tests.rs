@@ -30,6 +30,7 @@ pub(super) fn library(name: &str) -> Option<Library> {
             continuity: Continuity::Continuous,
             sign: SignOf::Unknown,
             flops: 16,
+            stablehlo: tapeloom_ir::prim::StableHlo::CustomCall,
             function: LibraryFn::Unary { f64: exp, f32: exp_f32, eight: None, recording: |_| None },
         }),
         "times" => Some(Library {
@@ -37,6 +38,7 @@ pub(super) fn library(name: &str) -> Option<Library> {
             name: "times",
             continuity: Continuity::Continuous,
             sign: SignOf::Unknown,
+            stablehlo: tapeloom_ir::prim::StableHlo::CustomCall,
             function: LibraryFn::Indexed {
                 n: 0,
                 f64: times,

@@ -55,8 +55,8 @@ pub use array::slice::Slice;
 pub use array::stop_gradient::StopGradient;
 pub use array::window::{Move, Window};
 pub use code::{
-    Code, CodeRow, Continuity, Domain, Fold, Library, LibraryFn, Neutral, OperandDtypes, Parameter,
-    ResultDtype, Words, power, threefry2x32,
+    Code, CodeRow, Continuity, Domain, Fold, Formula, Library, LibraryFn, Neutral, OperandDtypes,
+    Parameter, ResultDtype, StableHlo, Words, power, threefry2x32,
 };
 pub use control::call::Call;
 pub use control::callback::Callback;

@@ -17,10 +17,10 @@ use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 use tapeloom_backend::accelerator::{RunConfig, Statistics};
-use tapeloom_backend::{MachineModel, Options, Profile, Results, Target};
+use tapeloom_backend::{MachineModel, Options, Profile, Results, Target, stablehlo};
 use tapeloom_ir::trace::{self, Handle, Param, Traced};
 use tapeloom_ir::{ArrayType, Kind, Limits, Loc, Problem, Tensor, check_keys};
-use tapeloom_transforms::{FLUSHED, changes};
+use tapeloom_transforms::{BEFORE_STABLEHLO, FLUSHED, changes};
 
 /// The structure of a call's arguments, without their leaves.
 pub(super) trait CallArgs {
@@ -436,6 +436,32 @@ impl Core {
             boundary,
             misses,
         })
+    }
+
+    /// Returns the program for these arguments as StableHLO text.
+    pub(super) fn stablehlo(
+        &self,
+        leaves: &TensorRefs<'_>,
+        closure: &Closure<'_>,
+        options: &stablehlo::Options,
+    ) -> Result<String, Error> {
+        let Traced { mut module, function, .. } = self.traced(&types(leaves), closure)?;
+        let limits = self.limits.as_ref();
+        if limits.is_some_and(|limits| limits.cancel.is_some()) {
+            let problem = Problem::new(
+                Kind::Target,
+                "a program in StableHLO cannot be cancelled",
+                "write the text of a `jit` without `cancelled_by`",
+            );
+            return Err(Error::at(problem, self.at));
+        }
+        let limit = limits.and_then(|limits| limits.max_steps);
+        let limit = limit.map(|n| usize::try_from(n).unwrap_or(usize::MAX));
+        let options = stablehlo::Options { max_steps: options.max_steps.or(limit), ..*options };
+        let text = BEFORE_STABLEHLO
+            .observed(&mut module, function, &mut |_| ())
+            .and_then(|function| stablehlo::text(&module, function, &options));
+        text.map_err(|p| Error::at(p, self.at))
     }
 
     /// Returns the number of compiled programs.

@@ -37,7 +37,7 @@ use std::any::Any;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use tapeloom_backend::accelerator::{RunConfig, Statistics};
-use tapeloom_backend::{MachineModel, Profile, Results, Target};
+use tapeloom_backend::{MachineModel, Profile, Results, Target, stablehlo};
 use tapeloom_ir::trace::{Handle, Traced};
 use tapeloom_ir::{ArrayType, Cancel, Loc, Problem, Tensor};
 
@@ -657,6 +657,67 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
     #[doc(alias = "make_jaxpr")]
     pub fn explain(&self, args: impl Args<A>) -> Result<Explanation, Error> {
         self.core.explain(&TypedArgs(&args).leaves(), &at_args(&self.f, &args, self.core.at))
+    }
+
+    /// Returns the program for these arguments as StableHLO text, which XLA and other engines compile. The function
+    /// `@main` takes the leaves of the arguments in order, then the tensors that the closure captured, and returns the
+    /// leaves of the results. Nothing is compiled or computed.
+    ///
+    /// Integers, bools, random bits and moved elements have the bits of every other engine; floats are equal to rounding.
+    /// [`crate::stablehlo`] says how the text is made, and what it cannot express. If [`Jit::max_steps`] is set, a loop
+    /// that saves residuals in an unknown number of iterations has room for those of as many iterations. The number of
+    /// iterations of other loops is not limited, because StableHLO has no errors.
+    ///
+    /// # Errors
+    /// All mistakes made while the closure was traced; [`Kind::Target`](tapeloom_ir::Kind) with the line of an operation
+    /// that StableHLO does not have: a call of a Rust function, a decomposition other than Cholesky's, some special
+    /// functions, and the reverse pass of a loop whose trip count is unknown and unlimited.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let f = jit(grad(|x: Var| x.sin().sum()));
+    /// let text = f.stablehlo([1.0, 2.0, 3.0])?;
+    /// assert!(text.contains("func.func public @main(%0: tensor<3xf64>) -> (tensor<3xf64>)"));
+    /// assert!(text.contains("%1 = stablehlo.cosine %0 : tensor<3xf64>"));
+    ///
+    /// let printed = |x: Var| {
+    ///     debug_print("x", x);
+    ///     x + 1.0
+    /// };
+    /// let error = jit(printed).stablehlo(1.0).unwrap_err();
+    /// assert_eq!(error.kind(), tapeloom::Kind::Target);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    ///
+    /// Source: the [StableHLO specification](https://openxla.org/stablehlo/spec); `lower(..).as_text()` in JAX.
+    #[doc(alias = "lower")]
+    #[doc(alias = "as_text")]
+    #[doc(alias = "mlir")]
+    #[doc(alias = "xla")]
+    pub fn stablehlo(&self, args: impl Args<A>) -> Result<String, Error> {
+        self.stablehlo_with(args, &stablehlo::Options::default())
+    }
+
+    /// Returns the program for these arguments as StableHLO text, as [`Jit::stablehlo`], with options: the lines of the
+    /// source as locations, calls of functions that the client provides, room for residuals.
+    ///
+    /// # Errors
+    /// As [`Jit::stablehlo`].
+    ///
+    /// ```
+    /// use tapeloom::{prelude::*, stablehlo};
+    /// let options = stablehlo::Options { locations: true, ..stablehlo::Options::default() };
+    /// let text = jit(|x: Var| x.exp()).stablehlo_with(0.0, &options)?;
+    /// assert!(text.contains("stablehlo.exponential %0 : tensor<f64> loc("));
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    pub fn stablehlo_with(
+        &self,
+        args: impl Args<A>,
+        options: &stablehlo::Options,
+    ) -> Result<String, Error> {
+        let closure = at_args(&self.f, &args, self.core.at);
+        self.core.stablehlo(&TypedArgs(&args).leaves(), &closure, options)
     }
 
     /// Calls the closure inside a trace. It is traced once for each kind of arguments in that trace. Each use is a call

@@ -14,6 +14,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use tapeloom::prelude::*;
+use tapeloom::stablehlo;
 
 /// An operation of the golden data as a function of tapeloom, from the operation's inputs to its outputs.
 pub type Operation = Rc<dyn Fn(&[Var]) -> Vec<Var>>;
@@ -102,6 +103,62 @@ pub fn run_ops(text: &str) -> Result<Score, Box<dyn std::error::Error>> {
     Ok(score)
 }
 
+/// A golden case's value or vjp as a program.
+pub struct GoldenProgram {
+    /// The name of the operation, with `vjp of` before it for derivatives.
+    pub name: String,
+    /// The program as StableHLO text.
+    pub stablehlo: Result<String, tapeloom::Error>,
+    /// The arguments of the program.
+    pub args: Vec<Tensor>,
+    /// Runs the program in the interpreter.
+    pub interpret: Box<dyn Fn() -> Result<Vec<Tensor>, tapeloom::Error>>,
+}
+
+/// Returns the programs of the golden cases of a file: for each case its value, and its vjp if it has derivatives.
+///
+/// # Errors
+/// If a line is not a case.
+pub fn golden_programs(
+    text: &str,
+    options: &stablehlo::Options,
+) -> Result<Vec<GoldenProgram>, Box<dyn std::error::Error>> {
+    let mut all = Vec::new();
+    for line in text.lines().filter(|l| !l.trim().is_empty()) {
+        let case: Value = serde_json::from_str(line)?;
+        let name = case["op"].as_str().ok_or("a case without `op`")?;
+        let Some(f) = ops::operation(name, &case["params"]) else { continue };
+        let x = tensors(&case["inputs"]).ok_or("bad `inputs`")?;
+        let value = {
+            let f = f.clone();
+            move |x: Vec<Var>| f(&x)
+        };
+        all.push(GoldenProgram {
+            name: name.to_owned(),
+            stablehlo: jit(value.clone()).stablehlo_with(&x, options),
+            args: x.clone(),
+            interpret: {
+                let x = x.clone();
+                Box::new(move || jit(value.clone()).interpreted().call(&x))
+            },
+        });
+        if case["tangents"].is_null() {
+            continue;
+        }
+        let part = Part::of_case(&case, f);
+        let ct = tensors(&case["cotangents"]).ok_or("bad `cotangents`")?;
+        let backward = move |(x, ct): (Vec<Var>, Vec<Var>)| vjp(part.of(&x))(part.pick(&x)).1(ct);
+        let (args, both) = ([x.clone(), ct.clone()].concat(), (x, ct));
+        all.push(GoldenProgram {
+            name: format!("vjp of {name}"),
+            stablehlo: jit(backward.clone()).stablehlo_with(&both, options),
+            args,
+            interpret: Box::new(move || jit(backward.clone()).interpreted().call(&both)),
+        });
+    }
+    Ok(all)
+}
+
 /// Operations whose derivatives at edges deliberately differ from JAX's, each with the reason.
 const OTHERWISE: &[(&str, &str)] =
     &[("bessel_i1e", "the derivative at nan is nan; JAX's is the one at 0")];
@@ -124,12 +181,7 @@ fn run_case(case: &Value, f: &Operation) -> Result<(), String> {
     }
 
     let how = if edge { Agreement::CloseWhereFinite } else { Agreement::Close };
-    let indices = |field: &str| -> Vec<usize> {
-        let all = case[field].as_array();
-        all.into_iter().flatten().filter_map(Value::as_u64).map(|i| i as usize).collect()
-    };
-    let part =
-        Part { f: f.clone(), inputs: indices("diff_inputs"), outputs: indices("diff_outputs") };
+    let part = Part::of_case(case, f.clone());
     let (dx, ct) = (list("tangents")?, list("cotangents")?);
 
     let p = part.clone();
@@ -163,6 +215,14 @@ struct Part {
 }
 
 impl Part {
+    fn of_case(case: &Value, f: Operation) -> Part {
+        let indices = |field: &str| -> Vec<usize> {
+            let all = case[field].as_array();
+            all.into_iter().flatten().filter_map(Value::as_u64).map(|i| i as usize).collect()
+        };
+        Part { f, inputs: indices("diff_inputs"), outputs: indices("diff_outputs") }
+    }
+
     fn pick(&self, x: &[Var]) -> Vec<Var> {
         self.inputs.iter().map(|i| x[*i]).collect()
     }

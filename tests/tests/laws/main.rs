@@ -28,6 +28,7 @@ mod rewrites;
 mod signs;
 mod special;
 mod spectra;
+mod stablehlo;
 mod values;
 mod vocabulary;
 mod window_sums;

@@ -266,6 +266,7 @@ const HALF: Code = Code::Library(Library {
     name: "half",
     continuity: Continuity::Continuous,
     sign: SignOf::Unknown,
+    stablehlo: tapeloom_ir::prim::StableHlo::CustomCall,
     function: LibraryFn::Unary { f64: half, f32: half_f32, eight: None, recording: |_| None },
 });
 const HYPOT: Code = Code::Library(Library {
@@ -273,6 +274,7 @@ const HYPOT: Code = Code::Library(Library {
     name: "hypot",
     continuity: Continuity::Continuous,
     sign: SignOf::Unknown,
+    stablehlo: tapeloom_ir::prim::StableHlo::CustomCall,
     function: LibraryFn::Binary { f64: hypot, f32: hypot_f32, recording: |_| None },
 });
 const TIMES: Code = Code::Library(Library {
@@ -280,6 +282,7 @@ const TIMES: Code = Code::Library(Library {
     name: "times",
     continuity: Continuity::Continuous,
     sign: SignOf::Unknown,
+    stablehlo: tapeloom_ir::prim::StableHlo::CustomCall,
     function: LibraryFn::Indexed { n: 3, f64: times, f32: times_f32, recording: |_, _| None },
 });
 

@@ -368,7 +368,14 @@ pub(super) fn codes() -> Vec<Code> {
     all.extend([2, 3].map(|n| {
         let function = LibraryFn::Indexed { n, f64: times, f32: times_f32, recording: |_, _| None };
         let (continuity, sign) = (Continuity::Continuous, SignOf::Unknown);
-        Code::Library(Library { name: "times", flops: 1, continuity, sign, function })
+        Code::Library(Library {
+            name: "times",
+            flops: 1,
+            continuity,
+            sign,
+            stablehlo: tapeloom_ir::prim::StableHlo::CustomCall,
+            function,
+        })
     }));
     all
 }

@@ -4,7 +4,7 @@
 //! code call the same function, so that both return the same bits. Vectorised loops call a version for eight
 //! arguments if there is one ([`crate::math::vector_math`]), which returns the same bits too.
 
-use super::{Continuity, OperandDtypes, Parameter};
+use super::{Continuity, OperandDtypes, Parameter, StableHlo};
 use crate::lang::types::Dtype;
 use crate::math::{Eight, Recording};
 use crate::prim::SignOf;
@@ -21,6 +21,8 @@ pub struct Library {
     pub continuity: Continuity,
     /// The rule for the sign of the result.
     pub sign: SignOf,
+    /// The form of the function in StableHLO.
+    pub stablehlo: StableHlo,
     /// The functions to call, one per float dtype.
     pub function: LibraryFn,
 }
@@ -115,6 +117,7 @@ pub(super) const REM: Library = Library {
     flops: 8,
     continuity: Continuity::Jumps,
     sign: SignOf::Positive,
+    stablehlo: StableHlo::Operation("stablehlo.remainder"),
     function: LibraryFn::Binary { f64: rem, f32: rem_f32, recording: |_| None },
 };
 

@@ -18,6 +18,7 @@ mod float;
 mod integer;
 mod library;
 mod power;
+mod stablehlo;
 mod table;
 mod text;
 mod threefry;
@@ -25,6 +26,7 @@ mod threefry;
 pub(crate) use eval::{Number, Outcome};
 pub use library::{Library, LibraryFn};
 pub use power::power;
+pub use stablehlo::{Formula, StableHlo};
 pub use table::{
     CodeRow, Continuity, Domain, Fold, Neutral, OperandDtypes, Parameter, ResultDtype,
 };

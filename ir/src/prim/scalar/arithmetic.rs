@@ -3,11 +3,10 @@
 use super::scaling::{NEG_SCALE, SCALE_SCALE};
 use super::{EDGES, Row, Signature, binary, exact, relaxed, unary};
 use crate::math;
-use crate::prim::Code;
-use crate::prim::Family;
 use crate::prim::elementwise::{Linear, Partial};
 use crate::prim::rules::expr::Expr;
 use crate::prim::rules::rewrite::When;
+use crate::prim::{Code, Family, StableHlo};
 
 /// The section of the page of primitives that lists the functions of this file.
 pub(super) const FAMILY: Family = Family::Arithmetic;
@@ -407,7 +406,7 @@ pub(super) const CEIL: Row = Row {
 
 /// `round x`: to the nearest integer, halves away from zero.
 pub(super) const ROUND: Row = Row {
-    code: unary!("round", 3, Jumps, Positive, parted math::Round),
+    code: unary!("round", 3, Jumps, Positive, StableHlo::Operation("stablehlo.round_nearest_afz"), parted math::Round),
     math: "nearest integer, halves away from zero",
     signature: Signature::Float,
     partials: &[STEP],
@@ -434,7 +433,7 @@ pub(super) const ROUND: Row = Row {
 
 /// `round x`: to the nearest integer, halves to the even one.
 pub(super) const ROUND_EVEN: Row = Row {
-    code: unary!("round_even", 3, Jumps, Positive, parted math::RoundEven),
+    code: unary!("round_even", 3, Jumps, Positive, StableHlo::Operation("stablehlo.round_nearest_even"), parted math::RoundEven),
     math: "nearest integer, halves to the even one",
     signature: Signature::Float,
     partials: &[STEP],
@@ -540,7 +539,15 @@ fn inside<'b, 'm>(t: Expr<'b, 'm>, p: Expr<'b, 'm>, q: Expr<'b, 'm>) -> Expr<'b,
 
 /// `nextafter(x, y)`: the float next to x in the direction of y.
 pub(super) const NEXTAFTER: Row = Row {
-    code: binary!("nextafter", 3, Jumps, Unknown, math::nextafter, math::nextafter_f32),
+    code: binary!(
+        "nextafter",
+        3,
+        Jumps,
+        Unknown,
+        StableHlo::Operation("chlo.next_after"),
+        math::nextafter,
+        math::nextafter_f32
+    ),
     math: "the float next to x towards y",
     signature: Signature::Float,
     partials: &[Partial::Missing(STEPS_ONE_FLOAT), Partial::Missing(STEPS_ONE_FLOAT)],

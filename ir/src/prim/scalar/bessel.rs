@@ -9,7 +9,7 @@ use crate::lang::types::Dtype;
 use crate::math;
 use crate::prim::rules::expr::Expr;
 use crate::prim::syntax::{Notation, Word};
-use crate::prim::{Code, Doc, Family, Sample};
+use crate::prim::{Code, Doc, Family, Sample, ScaledBessel, ScaledBesselKind, StableHlo};
 
 /// The kind of a Bessel function: first, second, or modified first.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
@@ -48,6 +48,23 @@ notation!(Bessel = kind { n });
 impl Bessel {
     /// The highest order n that type inference accepts: the time of a call is proportional to the order.
     pub const HIGHEST: u32 = 100_000;
+}
+
+/// Returns the form in StableHLO of the modified Bessel function of order `n`: `Iₙ(x) = e^|x| (e⁻|x| Iₙ(x))` for the
+/// orders whose scaled function has a recording.
+fn scaled_back(n: u32) -> StableHlo {
+    // The product with the root of the exponential twice overflows only where the function does.
+    fn product<'b, 'm>(x: Expr<'b, 'm>, kind: ScaledBesselKind) -> Expr<'b, 'm> {
+        let root = (0.5 * x.abs()).exp();
+        let value = x.unary(ScaledBessel { kind, n: 0 }) * root * root;
+        let is_infinite = x.abs().eq(x.number(f64::INFINITY));
+        is_infinite.select(x.sign() * root, value)
+    }
+    match n {
+        0 => StableHlo::Formula(|x| product(x[0], ScaledBesselKind::I0e).abs()),
+        1 => StableHlo::Formula(|x| product(x[0], ScaledBesselKind::I1e)),
+        _ => StableHlo::CustomCall,
+    }
 }
 
 impl SpecialFunction for Bessel {
@@ -94,10 +111,14 @@ impl SpecialFunction for Bessel {
             ));
         }
         Ok(match self.kind {
-            BesselKind::J => indexed!("bessel_j", 40, self.n, math::bessel_j),
-            BesselKind::Y => indexed!("bessel_y", 40, self.n, math::bessel_y),
+            BesselKind::J => {
+                indexed!("bessel_j", 40, self.n, StableHlo::CustomCall, math::bessel_j)
+            }
+            BesselKind::Y => {
+                indexed!("bessel_y", 40, self.n, StableHlo::CustomCall, math::bessel_y)
+            }
             BesselKind::I => indexed!(
-                "bessel_i", 80, self.n, math::bessel_i,
+                "bessel_i", 80, self.n, scaled_back(self.n), math::bessel_i,
                 parted 0 => math::BesselI<0>, 1 => math::BesselI<1>
             ),
         })

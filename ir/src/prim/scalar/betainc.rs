@@ -10,7 +10,7 @@ use super::special_function::{SpecialFunction, beyond, called, columns, samples_
 use crate::lang::problem::{Kind, Problem, Result};
 use crate::math::{self, BETAINC_ORDERS};
 use crate::prim::rules::expr::Expr;
-use crate::prim::{Code, Doc, Family, LibraryFn, Op, Polygamma, Sample};
+use crate::prim::{Code, Doc, Family, LibraryFn, Op, Polygamma, Sample, StableHlo};
 
 /// The derivative of the incomplete beta function `I(a, b, x)` of order m in a and n in b. Its text is `betainc{m, n}`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
@@ -31,7 +31,8 @@ fn order<const M: u32, const N: u32>(name: &'static str) -> Code {
     extern "C" fn narrow<const M: u32, const N: u32>(a: f32, b: f32, x: f32) -> f32 {
         math::betainc(M, N, a.into(), b.into(), x.into()) as f32
     }
-    called(name, 1200, LibraryFn::Ternary { f64: wide::<M, N>, f32: narrow::<M, N> })
+    let function = LibraryFn::Ternary { f64: wide::<M, N>, f32: narrow::<M, N> };
+    called(name, 1200, StableHlo::CustomCall, function)
 }
 
 impl SpecialFunction for Betainc {

@@ -6,7 +6,7 @@ use crate::lang::problem::Result;
 use crate::lang::types::Dtype;
 use crate::math;
 use crate::prim::rules::expr::Expr;
-use crate::prim::{Code, Doc, Family, Sample};
+use crate::prim::{Code, Doc, Family, Sample, StableHlo};
 
 /// The exponential integral of order n. Its text is `expn{n}`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
@@ -32,7 +32,7 @@ impl SpecialFunction for Expn {
     }
 
     fn code(self) -> Result<Code> {
-        Ok(indexed!("expn", 100, self.n, math::expn))
+        Ok(indexed!("expn", 100, self.n, StableHlo::CustomCall, math::expn))
     }
 
     fn partial<'b, 'm>(

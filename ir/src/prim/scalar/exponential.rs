@@ -6,15 +6,15 @@ use crate::math;
 use crate::prim::elementwise::{Linear, Partial};
 use crate::prim::rules::expr::Expr;
 use crate::prim::rules::rewrite::When;
-use crate::prim::{Code, Family};
-use std::f64::consts::{LN_2, LOG2_E, LOG10_E};
+use crate::prim::{Code, Family, StableHlo};
+use std::f64::consts::{LN_2, LN_10, LOG2_E, LOG10_E};
 
 /// The section of the page of primitives that lists the functions of this file.
 pub(super) const FAMILY: Family = Family::Exponential;
 
 /// `eˣ`
 pub(super) const EXP: Row = Row {
-    code: unary!("exp", 16, Continuous, Plus, parted math::Exp),
+    code: unary!("exp", 16, Continuous, Plus, StableHlo::Operation("stablehlo.exponential"), parted math::Exp),
     math: "eˣ",
     signature: Signature::Float,
     partials: &[Partial::Of(|t, _, y| t * y)],
@@ -27,7 +27,7 @@ pub(super) const EXP: Row = Row {
 
 /// `2ˣ`
 pub(super) const EXP2: Row = Row {
-    code: unary!("exp2", 16, Continuous, Plus, parted math::Exp2),
+    code: unary!("exp2", 16, Continuous, Plus, StableHlo::Formula(|x| x[0].number(2.0).pow(x[0])), parted math::Exp2),
     math: "2ˣ",
     signature: Signature::Float,
     partials: &[Partial::Of(|t, _, y| t * (y * LN_2))],
@@ -40,7 +40,7 @@ pub(super) const EXP2: Row = Row {
 
 /// `eˣ - 1`
 pub(super) const EXPM1: Row = Row {
-    code: unary!("expm1", 16, Continuous, Operand, parted math::Expm1),
+    code: unary!("expm1", 16, Continuous, Operand, StableHlo::Operation("stablehlo.exponential_minus_one"), parted math::Expm1),
     math: "eˣ - 1",
     signature: Signature::Float,
     // The partial is not `f + 1` with the value f, because that is 0 where f rounds to -1.
@@ -54,7 +54,7 @@ pub(super) const EXPM1: Row = Row {
 
 /// `ln x`
 pub(super) const LOG: Row = Row {
-    code: unary!("log", 20, Continuous, NeverMinusZero, parted math::Log),
+    code: unary!("log", 20, Continuous, NeverMinusZero, StableHlo::Operation("stablehlo.log"), parted math::Log),
     math: "ln x",
     signature: Signature::Float,
     partials: &[Partial::Of(|t, x, _| t / x[0])],
@@ -76,7 +76,7 @@ pub(super) const LOG: Row = Row {
 
 /// `log₂ x`
 pub(super) const LOG2: Row = Row {
-    code: unary!("log2", 20, Continuous, NeverMinusZero, parted math::Log2),
+    code: unary!("log2", 20, Continuous, NeverMinusZero, StableHlo::Formula(|x| x[0].log() / LN_2), parted math::Log2),
     math: "log₂ x",
     signature: Signature::Float,
     partials: &[Partial::Of(|t, x, _| t * (LOG2_E / x[0]))],
@@ -89,7 +89,7 @@ pub(super) const LOG2: Row = Row {
 
 /// `log₁₀ x`
 pub(super) const LOG10: Row = Row {
-    code: unary!("log10", 20, Continuous, NeverMinusZero, parted math::Log10),
+    code: unary!("log10", 20, Continuous, NeverMinusZero, StableHlo::Formula(|x| x[0].log() / LN_10), parted math::Log10),
     math: "log₁₀ x",
     signature: Signature::Float,
     partials: &[Partial::Of(|t, x, _| t * (LOG10_E / x[0]))],
@@ -102,7 +102,7 @@ pub(super) const LOG10: Row = Row {
 
 /// `ln(1 + x)`
 pub(super) const LOG1P: Row = Row {
-    code: unary!("log1p", 20, Continuous, Operand, parted math::Log1p),
+    code: unary!("log1p", 20, Continuous, Operand, StableHlo::Operation("stablehlo.log_plus_one"), parted math::Log1p),
     math: "ln(1 + x)",
     signature: Signature::Float,
     partials: &[Partial::Of(|t, x, _| t / (x[0] + 1.0))],
@@ -128,7 +128,7 @@ pub(super) const SQRT: Row = Row {
 
 /// `1 / √x`
 pub(super) const RSQRT: Row = Row {
-    code: unary!("rsqrt", 8, Continuous, NeverMinusZero, parted math::Rsqrt),
+    code: unary!("rsqrt", 8, Continuous, NeverMinusZero, StableHlo::Operation("stablehlo.rsqrt"), parted math::Rsqrt),
     math: "1 / √x",
     signature: Signature::Float,
     partials: &[Partial::Of(|t, x, y| t * (-0.5 * (y / x[0])))],
@@ -141,7 +141,7 @@ pub(super) const RSQRT: Row = Row {
 
 /// `∛x`
 pub(super) const CBRT: Row = Row {
-    code: unary!("cbrt", 32, Continuous, Operand, parted math::Cbrt),
+    code: unary!("cbrt", 32, Continuous, Operand, StableHlo::Operation("stablehlo.cbrt"), parted math::Cbrt),
     math: "∛x",
     signature: Signature::Float,
     partials: &[Partial::Of(|t, _, y| t * (1.0 / 3.0 / (y * y)))],
@@ -154,7 +154,7 @@ pub(super) const CBRT: Row = Row {
 
 /// `√(x² + y²)`
 pub(super) const HYPOT: Row = Row {
-    code: binary!("hypot", 16, Continuous, Plus, parted math::Hypot),
+    code: binary!("hypot", 16, Continuous, Plus, StableHlo::Formula(|x| scaled_hypot(x[0].abs(), x[1].abs())), parted math::Hypot),
     math: "√(x² + y²)",
     signature: Signature::Float,
     partials: &[Partial::Of(|t, x, h| step(t, x, 0, h)), Partial::Of(|t, x, h| step(t, x, 1, h))],
@@ -199,7 +199,7 @@ fn step<'b, 'm>(t: Expr<'b, 'm>, x: &[Expr<'b, 'm>], i: usize, h: Expr<'b, 'm>) 
 
 /// `ln(1 + eˣ)`
 pub(super) const SOFTPLUS: Row = Row {
-    code: unary!("softplus", 36, Continuous, Plus, parted math::Softplus),
+    code: unary!("softplus", 36, Continuous, Plus, StableHlo::Formula(|x| x[0].max(x[0].number(0.0)) + (-x[0].abs()).exp().log1p()), parted math::Softplus),
     math: "ln(1 + eˣ)",
     signature: Signature::Float,
     partials: &[Partial::Of(|t, x, _| t * x[0].logistic())],
@@ -212,7 +212,11 @@ pub(super) const SOFTPLUS: Row = Row {
 
 /// `ln(eˣ + eʸ)`
 pub(super) const LOGADDEXP: Row = Row {
-    code: binary!("logaddexp", 50, Continuous, Unknown, parted math::LogAddExp),
+    code: binary!("logaddexp", 50, Continuous, Unknown, StableHlo::Formula(|x| {
+        // Equal operands may be infinite, with a difference that is nan.
+        let sum = x[0].max(x[1]) + (-(x[0] - x[1]).abs()).exp().log1p();
+        x[0].eq(x[1]).select(x[0] + LN_2, sum)
+    }), parted math::LogAddExp),
     math: "ln(eˣ + eʸ)",
     signature: Signature::Float,
     partials: &[
@@ -245,7 +249,7 @@ fn share<'b, 'm>(x: Expr<'b, 'm>, y: Expr<'b, 'm>) -> Expr<'b, 'm> {
 
 /// `x ** y`
 pub(super) const POW: Row = Row {
-    code: binary!("pow", 70, Continuous, Positive, parted math::Pow),
+    code: binary!("pow", 70, Continuous, Positive, StableHlo::Operation("stablehlo.power"), parted math::Pow),
     math: "xʸ",
     signature: Signature::Float,
     partials: &[Partial::Of(pow_x), Partial::Of(pow_y)],
@@ -344,4 +348,15 @@ fn pow_x<'b, 'm>(t: Expr<'b, 'm>, x: &[Expr<'b, 'm>], power: Expr<'b, 'm>) -> Ex
 fn pow_y<'b, 'm>(t: Expr<'b, 'm>, x: &[Expr<'b, 'm>], power: Expr<'b, 'm>) -> Expr<'b, 'm> {
     let x = x[0];
     t * (x.eq(x.number(0.0)).select(x.number(1.0), x).log() * power)
+}
+
+/// Returns `√(a² + b²)` for non-negative a and b, scaled by the larger one, so that no square overflows.
+fn scaled_hypot<'b, 'm>(a: Expr<'b, 'm>, b: Expr<'b, 'm>) -> Expr<'b, 'm> {
+    let (zero, infinity) = (a.number(0.0), a.number(f64::INFINITY));
+    let (long, short) = (a.max(b), a.min(b));
+    let ratio = long.eq(zero).select(zero, short / long);
+    let scaled = long * (ratio * ratio + 1.0).sqrt();
+    // An infinite leg gives infinity, even beside nan.
+    let is_infinite = a.eq(infinity).or(b.eq(infinity));
+    is_infinite.select(infinity, scaled)
 }

@@ -9,7 +9,7 @@ use super::special_function::{SpecialFunction, beyond, called, columns, samples_
 use crate::lang::problem::{Kind, Problem, Result};
 use crate::math::{self, GAMMAINC_ORDERS};
 use crate::prim::rules::expr::Expr;
-use crate::prim::{Code, Doc, Family, LibraryFn, Polygamma, Sample};
+use crate::prim::{Code, Doc, Family, LibraryFn, Polygamma, Sample, StableHlo};
 
 /// The n-th derivative in a of the incomplete gamma function `P(a, x)`. Its text is `gammainc{n}`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
@@ -28,7 +28,8 @@ fn order<const N: u32>(name: &'static str) -> Code {
     extern "C" fn narrow<const N: u32>(a: f32, x: f32) -> f32 {
         math::gammainc(N, a.into(), x.into()) as f32
     }
-    called(name, 800, LibraryFn::Binary { f64: wide::<N>, f32: narrow::<N>, recording: |_| None })
+    let function = LibraryFn::Binary { f64: wide::<N>, f32: narrow::<N>, recording: |_| None };
+    called(name, 800, StableHlo::CustomCall, function)
 }
 
 impl SpecialFunction for Gammainc {

@@ -11,7 +11,7 @@ use crate::lang::problem::{Kind, Problem, Result};
 use crate::lang::types::Dtype;
 use crate::math;
 use crate::prim::rules::expr::Expr;
-use crate::prim::{Code, Doc, Family, Library, Op, Sample, SignOf};
+use crate::prim::{Code, Doc, Family, Library, Op, Sample, SignOf, StableHlo};
 
 /// A power with the constant exponent n/2. Its text is `half_pow{n}`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
@@ -54,7 +54,7 @@ impl SpecialFunction for HalfPow {
             ));
         }
         let code = indexed!(
-            "half_pow", 12, self.n, math::half_pow,
+            "half_pow", 12, self.n, StableHlo::Recording, math::half_pow,
             parted -3 => math::HalfPow<-3>, -1 => math::HalfPow<-1>, 1 => math::HalfPow<1>,
                 3 => math::HalfPow<3>, 5 => math::HalfPow<5>
         );

@@ -7,7 +7,7 @@ use crate::lang::problem::Result;
 use crate::lang::types::Dtype;
 use crate::math;
 use crate::prim::rules::expr::Expr;
-use crate::prim::{Code, Doc, Family, Sample};
+use crate::prim::{Code, Doc, Family, Sample, StableHlo};
 
 /// The n-th derivative of `digamma`. Its text is `polygamma{n}`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
@@ -34,7 +34,8 @@ impl SpecialFunction for Polygamma {
     }
 
     fn code(self) -> Result<Code> {
-        Ok(indexed!("polygamma", 32, self.n, math::polygamma))
+        let stablehlo = StableHlo::Operation("chlo.polygamma");
+        Ok(indexed!("polygamma", 32, self.n, stablehlo, math::polygamma))
     }
 
     fn partial<'b, 'm>(

@@ -237,11 +237,11 @@ macro_rules! recording {
 }
 
 /// Defines the code of a library function of one argument from its name, cost, continuity, sign
-/// ([`crate::prim::SignOf`]) and f64 version, whose result the f32 version rounds once. With `parted`, both
+/// ([`crate::prim::SignOf`]), form in StableHLO ([`crate::prim::StableHlo`]) and f64 version, whose result the f32 version rounds once. With `parted`, both
 /// versions come from one generic source ([`crate::math::Parted`]); with `in_f32`, the f32 version has a source of its own
 /// ([`crate::math::PartedF32`]).
 macro_rules! unary {
-    ($name:literal, $flops:literal, $jumps:ident, $sign:ident, parted $f:path) => {{
+    ($name:literal, $flops:literal, $jumps:ident, $sign:ident, $hlo:expr, parted $f:path) => {{
         extern "C" fn wide(x: f64) -> f64 {
             <$f as crate::math::Parted>::here(x)
         }
@@ -252,16 +252,17 @@ macro_rules! unary {
         let recording = crate::prim::scalar::row::recording!(of::<$f>);
         let function = crate::prim::LibraryFn::Unary { f64: wide, f32: narrow, eight, recording };
         let (flops, continuity) = ($flops, crate::prim::Continuity::$jumps);
-        let sign = crate::prim::SignOf::$sign;
-        Code::Library(crate::prim::Library { name: $name, flops, continuity, sign, function })
+        let (sign, stablehlo) = (crate::prim::SignOf::$sign, $hlo);
+        let name = $name;
+        Code::Library(crate::prim::Library { name, flops, continuity, sign, stablehlo, function })
     }};
-    ($name:literal, $flops:literal, $jumps:ident, $sign:ident, $f:path) => {{
+    ($name:literal, $flops:literal, $jumps:ident, $sign:ident, $hlo:expr, $f:path) => {{
         extern "C" fn narrow(x: f32) -> f32 {
             $f(f64::from(x)) as f32
         }
-        unary!($name, $flops, $jumps, $sign, $f, narrow, |_| None)
+        unary!($name, $flops, $jumps, $sign, $hlo, $f, narrow, |_| None)
     }};
-    ($name:literal, $flops:literal, $jumps:ident, $sign:ident, $f:path, in_f32 $g:path) => {{
+    ($name:literal, $flops:literal, $jumps:ident, $sign:ident, $hlo:expr, $f:path, in_f32 $g:path) => {{
         extern "C" fn narrow(x: f32) -> f32 {
             <$g as crate::math::PartedF32>::here_f32(x)
         }
@@ -270,9 +271,9 @@ macro_rules! unary {
             let of_f32 = crate::math::Recording::of_f32::<$g>;
             (dtype == crate::Dtype::F32).then(|| F32.get_or_init(of_f32))
         }
-        unary!($name, $flops, $jumps, $sign, $f, narrow, recording)
+        unary!($name, $flops, $jumps, $sign, $hlo, $f, narrow, recording)
     }};
-    ($name:literal, $flops:literal, $jumps:ident, $sign:ident, $f:path, $narrow:ident, $recording:expr) => {{
+    ($name:literal, $flops:literal, $jumps:ident, $sign:ident, $hlo:expr, $f:path, $narrow:ident, $recording:expr) => {{
         extern "C" fn wide(x: f64) -> f64 {
             $f(x)
         }
@@ -283,14 +284,15 @@ macro_rules! unary {
             recording: $recording,
         };
         let (flops, continuity) = ($flops, crate::prim::Continuity::$jumps);
-        let sign = crate::prim::SignOf::$sign;
-        Code::Library(crate::prim::Library { name: $name, flops, continuity, sign, function })
+        let (sign, stablehlo) = (crate::prim::SignOf::$sign, $hlo);
+        let name = $name;
+        Code::Library(crate::prim::Library { name, flops, continuity, sign, stablehlo, function })
     }};
 }
 
 /// Defines the code of a library function of two arguments, as [`unary!`] does, or with its own f32 version.
 macro_rules! binary {
-    ($name:literal, $flops:literal, $jumps:ident, $sign:ident, parted $f:path) => {{
+    ($name:literal, $flops:literal, $jumps:ident, $sign:ident, $hlo:expr, parted $f:path) => {{
         extern "C" fn wide(x: f64, y: f64) -> f64 {
             <$f as crate::math::PartedPair>::here(x, y)
         }
@@ -300,16 +302,17 @@ macro_rules! binary {
         let recording = crate::prim::scalar::row::recording!(of_pair::<$f>);
         let function = crate::prim::LibraryFn::Binary { f64: wide, f32: narrow, recording };
         let (flops, continuity) = ($flops, crate::prim::Continuity::$jumps);
-        let sign = crate::prim::SignOf::$sign;
-        Code::Library(crate::prim::Library { name: $name, flops, continuity, sign, function })
+        let (sign, stablehlo) = (crate::prim::SignOf::$sign, $hlo);
+        let name = $name;
+        Code::Library(crate::prim::Library { name, flops, continuity, sign, stablehlo, function })
     }};
-    ($name:literal, $flops:literal, $jumps:ident, $sign:ident, $f:path) => {{
+    ($name:literal, $flops:literal, $jumps:ident, $sign:ident, $hlo:expr, $f:path) => {{
         fn narrow(x: f32, y: f32) -> f32 {
             $f(f64::from(x), f64::from(y)) as f32
         }
-        binary!($name, $flops, $jumps, $sign, $f, narrow)
+        binary!($name, $flops, $jumps, $sign, $hlo, $f, narrow)
     }};
-    ($name:literal, $flops:literal, $jumps:ident, $sign:ident, $f:path, $g:path) => {{
+    ($name:literal, $flops:literal, $jumps:ident, $sign:ident, $hlo:expr, $f:path, $g:path) => {{
         extern "C" fn wide(x: f64, y: f64) -> f64 {
             $f(x, y)
         }
@@ -319,14 +322,15 @@ macro_rules! binary {
         let function =
             crate::prim::LibraryFn::Binary { f64: wide, f32: single, recording: |_| None };
         let (flops, continuity) = ($flops, crate::prim::Continuity::$jumps);
-        let sign = crate::prim::SignOf::$sign;
-        Code::Library(crate::prim::Library { name: $name, flops, continuity, sign, function })
+        let (sign, stablehlo) = (crate::prim::SignOf::$sign, $hlo);
+        let name = $name;
+        Code::Library(crate::prim::Library { name, flops, continuity, sign, stablehlo, function })
     }};
 }
 
 /// Defines the code of a library function of three arguments, as [`unary!`] does.
 macro_rules! ternary {
-    ($name:literal, $flops:literal, $jumps:ident, $sign:ident, $f:path) => {{
+    ($name:literal, $flops:literal, $jumps:ident, $sign:ident, $hlo:expr, $f:path) => {{
         extern "C" fn wide(x: f64, y: f64, z: f64) -> f64 {
             $f(x, y, z)
         }
@@ -335,8 +339,9 @@ macro_rules! ternary {
         }
         let function = crate::prim::LibraryFn::Ternary { f64: wide, f32: narrow };
         let (flops, continuity) = ($flops, crate::prim::Continuity::$jumps);
-        let sign = crate::prim::SignOf::$sign;
-        Code::Library(crate::prim::Library { name: $name, flops, continuity, sign, function })
+        let (sign, stablehlo) = (crate::prim::SignOf::$sign, $hlo);
+        let name = $name;
+        Code::Library(crate::prim::Library { name, flops, continuity, sign, stablehlo, function })
     }};
 }
 pub(super) use {binary, recording, ternary, unary};

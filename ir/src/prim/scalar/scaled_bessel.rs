@@ -8,7 +8,7 @@ use crate::lang::types::Dtype;
 use crate::math::{self, SCALED_BESSEL_ORDERS, ScaledBesselSlope};
 use crate::prim::rules::expr::Expr;
 use crate::prim::syntax::Word;
-use crate::prim::{Code, Continuity, Doc, Family, Library, Sample};
+use crate::prim::{Code, Continuity, Doc, Family, Library, Sample, StableHlo};
 
 /// The function whose n-th derivative is computed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
@@ -64,13 +64,17 @@ impl SpecialFunction for ScaledBessel {
                 format!("`{name}` has derivatives up to order {SCALED_BESSEL_ORDERS}, got {n}");
             return Err(Problem::new(Kind::Arguments, message, ""));
         }
+        let stablehlo = match self.n {
+            0 | 1 => StableHlo::Recording,
+            _ => StableHlo::CustomCall,
+        };
         let code = match self.kind {
             ScaledBesselKind::I0e => indexed!(
-                "i0e", 60, self.n, math::i0e,
+                "i0e", 60, self.n, stablehlo, math::i0e,
                 parted 0 => math::ScaledBessel<0>, 1 => ScaledBesselSlope<0>
             ),
             ScaledBesselKind::I1e => indexed!(
-                "i1e", 60, self.n, math::i1e,
+                "i1e", 60, self.n, stablehlo, math::i1e,
                 parted 0 => math::ScaledBessel<1>, 1 => ScaledBesselSlope<1>
             ),
         };

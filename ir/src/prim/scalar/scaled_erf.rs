@@ -9,7 +9,7 @@ use crate::lang::types::Dtype;
 use crate::math::{self, SCALED_ERF_ORDERS};
 use crate::prim::rules::expr::Expr;
 use crate::prim::syntax::Word;
-use crate::prim::{Code, Doc, Family, Sample};
+use crate::prim::{Code, Doc, Family, Sample, StableHlo};
 
 /// The function whose n-th derivative is computed: `erfcx` or `dawsn`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
@@ -69,8 +69,12 @@ impl SpecialFunction for ScaledErf {
             return Err(Problem::new(Kind::Arguments, message, ""));
         }
         Ok(match self.kind {
-            ScaledErfKind::Erfcx => indexed!("erfcx", 60, self.n, math::erfcx),
-            ScaledErfKind::Dawsn => indexed!("dawsn", 200, self.n, math::dawsn),
+            ScaledErfKind::Erfcx => {
+                indexed!("erfcx", 60, self.n, StableHlo::CustomCall, math::erfcx)
+            }
+            ScaledErfKind::Dawsn => {
+                indexed!("dawsn", 200, self.n, StableHlo::CustomCall, math::dawsn)
+            }
         })
     }
 

@@ -8,7 +8,7 @@ use crate::prim::Code;
 use crate::prim::Family;
 use crate::prim::elementwise::{Linear, Partial};
 use crate::prim::rules::expr::Expr;
-use crate::prim::{Gammainc, Polygamma};
+use crate::prim::{Gammainc, Polygamma, StableHlo};
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 
 /// The section of the page of primitives that lists the functions of this file.
@@ -16,7 +16,7 @@ pub(super) const FAMILY: Family = Family::Special;
 
 /// The logistic function `1 / (1 + e⁻ˣ)`.
 pub(super) const LOGISTIC: Row = Row {
-    code: unary!("logistic", 20, Continuous, Plus, parted math::Logistic),
+    code: unary!("logistic", 20, Continuous, Plus, StableHlo::Operation("stablehlo.logistic"), parted math::Logistic),
     math: "1 / (1 + e⁻ˣ)",
     signature: Signature::Float,
     // The partial is not `f (1 - f)` with the value f, because that is 0 where f rounds to 1, although the derivative
@@ -31,7 +31,11 @@ pub(super) const LOGISTIC: Row = Row {
 
 /// The derivative of the logistic function, `e⁻ˣ / (1 + e⁻ˣ)²`.
 pub(super) const LOGISTIC_DENSITY: Row = Row {
-    code: unary!("logistic_density", 22, Continuous, Plus, parted math::LogisticDensity),
+    code: unary!("logistic_density", 22, Continuous, Plus, StableHlo::Formula(|x| {
+        let e = (-x[0].abs()).exp();
+        let sum = e + 1.0;
+        e / (sum * sum)
+    }), parted math::LogisticDensity),
     math: "e⁻ˣ / (1 + e⁻ˣ)²",
     signature: Signature::Float,
     partials: &[Partial::Minus(|t, x, y| t * (y * (0.5 * x[0]).tanh()))],
@@ -44,7 +48,7 @@ pub(super) const LOGISTIC_DENSITY: Row = Row {
 
 /// The error function `2/√π ∫₀ˣ exp(-s²) ds`.
 pub(super) const ERF: Row = Row {
-    code: unary!("erf", 32, Continuous, Operand, parted math::Erf),
+    code: unary!("erf", 32, Continuous, Operand, StableHlo::Operation("chlo.erf"), parted math::Erf),
     math: "2/√π ∫₀ˣ exp(-s²) ds",
     signature: Signature::Float,
     partials: &[Partial::Of(|t, x, _| t * (FRAC_2_SQRT_PI * (-(x[0] * x[0])).exp()))],
@@ -57,7 +61,7 @@ pub(super) const ERF: Row = Row {
 
 /// The complementary error function `1 - erf x`.
 pub(super) const ERFC: Row = Row {
-    code: unary!("erfc", 40, Continuous, Plus, parted math::Erfc),
+    code: unary!("erfc", 40, Continuous, Plus, StableHlo::Operation("chlo.erfc"), parted math::Erfc),
     math: "1 - erf x",
     signature: Signature::Float,
     partials: &[Partial::Of(|t, x, _| t * (-FRAC_2_SQRT_PI * (-(x[0] * x[0])).exp()))],
@@ -70,7 +74,7 @@ pub(super) const ERFC: Row = Row {
 
 /// The inverse of the error function, `erf⁻¹ x`.
 pub(super) const ERF_INV: Row = Row {
-    code: unary!("erf_inv", 48, Continuous, Operand, parted math::ErfInv),
+    code: unary!("erf_inv", 48, Continuous, Operand, StableHlo::Operation("chlo.erf_inv"), parted math::ErfInv),
     math: "erf⁻¹ x",
     signature: Signature::Float,
     partials: &[Partial::Of(|t, _, y| t * (1.0 / FRAC_2_SQRT_PI * (y * y).exp()))],
@@ -83,7 +87,14 @@ pub(super) const ERF_INV: Row = Row {
 
 /// The inverse of the complementary error function, `erfc⁻¹ x`.
 pub(super) const ERFC_INV: Row = Row {
-    code: unary!("erfc_inv", 60, Continuous, Unknown, math::erfc_inv),
+    code: unary!(
+        "erfc_inv",
+        60,
+        Continuous,
+        Unknown,
+        StableHlo::Formula(|x| inverse_of_erfc(x[0])),
+        math::erfc_inv
+    ),
     math: "erfc⁻¹ x",
     signature: Signature::Float,
     partials: &[Partial::Of(|t, _, y| t * (-1.0 / FRAC_2_SQRT_PI * (y * y).exp()))],
@@ -96,7 +107,7 @@ pub(super) const ERFC_INV: Row = Row {
 
 /// The normal distribution function: `∫ φ from -∞ to x`, with the normal density φ.
 pub(super) const NDTR: Row = Row {
-    code: unary!("ndtr", 44, Continuous, Plus, parted math::Ndtr),
+    code: unary!("ndtr", 44, Continuous, Plus, StableHlo::Formula(|x| 0.5 * (x[0] * -FRAC_1_SQRT_2).erfc()), parted math::Ndtr),
     math: "1/√(2π) ∫₋∞ˣ exp(-s²/2) ds",
     signature: Signature::Float,
     partials: &[Partial::Of(|t, x, _| t * (FRAC_1_SQRT_TAU * (-0.5 * x[0] * x[0]).exp()))],
@@ -112,7 +123,7 @@ const FRAC_1_SQRT_TAU: f64 = 0.5 * FRAC_2_SQRT_PI * FRAC_1_SQRT_2;
 
 /// The logarithm of the gamma function, `ln |Γ(x)|`.
 pub(super) const LGAMMA: Row = Row {
-    code: unary!("lgamma", 32, Continuous, Unknown, math::lgamma, in_f32 math::LgammaF32),
+    code: unary!("lgamma", 32, Continuous, Unknown, StableHlo::Operation("chlo.lgamma"), math::lgamma, in_f32 math::LgammaF32),
     math: "ln |Γ(x)|",
     signature: Signature::Float,
     partials: &[Partial::Of(|t, x, _| t * x[0].digamma())],
@@ -125,7 +136,7 @@ pub(super) const LGAMMA: Row = Row {
 
 /// The digamma function `ψ(x) = Γ'(x) / Γ(x)`.
 pub(super) const DIGAMMA: Row = Row {
-    code: unary!("digamma", 32, Continuous, Unknown, math::digamma, in_f32 math::DigammaF32),
+    code: unary!("digamma", 32, Continuous, Unknown, StableHlo::Operation("chlo.digamma"), math::digamma, in_f32 math::DigammaF32),
     math: "ψ(x) = Γ'(x) / Γ(x)",
     signature: Signature::Float,
     partials: &[Partial::Of(|t, x, _| t * x[0].unary(Polygamma { n: 1 }))],
@@ -138,7 +149,7 @@ pub(super) const DIGAMMA: Row = Row {
 
 /// The exponential integral `Ei(x) = ∫ eˢ/s ds from -∞ to x`.
 pub(super) const EXPI: Row = Row {
-    code: unary!("expi", 100, Continuous, Unknown, math::expi),
+    code: unary!("expi", 100, Continuous, Unknown, StableHlo::CustomCall, math::expi),
     math: "Ei(x) = ∫ eˢ/s ds from -∞ to x",
     signature: Signature::Float,
     partials: &[Partial::Of(|t, x, _| t * (x[0].exp() / x[0]))],
@@ -151,7 +162,7 @@ pub(super) const EXPI: Row = Row {
 
 /// The regularised upper incomplete gamma function `Q(x, y) = 1 - P(x, y)`.
 pub(super) const GAMMAINCC: Row = Row {
-    code: binary!("gammaincc", 800, Continuous, Unknown, math::gammaincc),
+    code: binary!("gammaincc", 800, Continuous, Unknown, StableHlo::CustomCall, math::gammaincc),
     math: "Q(x, y) = 1/Γ(x) ∫ sˣ⁻¹ e⁻ˢ ds from y to ∞",
     signature: Signature::Float,
     partials: &[
@@ -167,7 +178,14 @@ pub(super) const GAMMAINCC: Row = Row {
 
 /// The density of the gamma distribution with shape x at y: `∂P(x, y)/∂y`.
 pub(super) const GAMMA_DENSITY: Row = Row {
-    code: binary!("gamma_density", 80, Continuous, Unknown, math::gamma_density),
+    code: binary!(
+        "gamma_density",
+        80,
+        Continuous,
+        Unknown,
+        StableHlo::CustomCall,
+        math::gamma_density
+    ),
     math: "yˣ⁻¹ e⁻ʸ / Γ(x)",
     signature: Signature::Float,
     partials: &[
@@ -183,7 +201,14 @@ pub(super) const GAMMA_DENSITY: Row = Row {
 
 /// The density of the beta distribution with shapes x and y at z: `∂I(x, y, z)/∂z`.
 pub(super) const BETA_DENSITY: Row = Row {
-    code: ternary!("beta_density", 200, Continuous, Unknown, math::beta_density),
+    code: ternary!(
+        "beta_density",
+        200,
+        Continuous,
+        Unknown,
+        StableHlo::CustomCall,
+        math::beta_density
+    ),
     math: "zˣ⁻¹ (1 - z)ʸ⁻¹ / B(x, y)",
     signature: Signature::Float,
     partials: &[
@@ -219,7 +244,7 @@ pub(super) const BETA_DENSITY: Row = Row {
 
 /// Kummer's confluent hypergeometric function `₁F₁(x; y; z)`.
 pub(super) const HYP1F1: Row = Row {
-    code: ternary!("hyp1f1", 400, Continuous, Unknown, math::hyp1f1),
+    code: ternary!("hyp1f1", 400, Continuous, Unknown, StableHlo::CustomCall, math::hyp1f1),
     math: "₁F₁(x; y; z) = Σₖ (x)ₖ zᵏ / ((y)ₖ k!)",
     signature: Signature::Float,
     partials: &[
@@ -313,3 +338,25 @@ const POSITIVE_PAIRS: &[&[f64]] = &[
     &[1e-300, 1e-300],
     &[1e300, 1e300],
 ];
+
+/// Returns the y with `erfc(y) = x`: an estimate with an error below 5e-4, and three steps of Halley's method.
+///
+/// Source of the estimate: Abramowitz and Stegun, *Handbook of Mathematical Functions*, 26.2.23, for normal quantiles.
+fn inverse_of_erfc<'b, 'm>(x: Expr<'b, 'm>) -> Expr<'b, 'm> {
+    let (zero, infinity) = (x.number(0.0), x.number(f64::INFINITY));
+    // erfc(-y) = 2 - erfc(y), so it is enough to invert on (0, 1].
+    let above = x.gt(x.number(1.0));
+    let p = above.select(2.0 - x, x);
+    let t = ((0.5 * p).log() * -2.0).sqrt();
+    let numerator = (t * 0.010328 + 0.802853) * t + 2.515517;
+    let denominator = ((t * 0.001308 + 0.189269) * t + 1.432788) * t + 1.0;
+    let mut y = (t - numerator / denominator) * FRAC_1_SQRT_2;
+    for _ in 0..3 {
+        // With e = erfc(y) - p and erfc'(y) = -2/√π exp(-y²), the step is e / (erfc'(y) + y e).
+        let error = y.erfc() - p;
+        let slope = (-(y * y)).exp() * -FRAC_2_SQRT_PI;
+        y = y - error / (slope + y * error);
+    }
+    let y = p.eq(zero).select(infinity, y);
+    above.select(-y, y)
+}

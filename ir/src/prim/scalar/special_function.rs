@@ -11,7 +11,8 @@ use crate::lang::types::{ArrayType, Dtype};
 use crate::prim::{
     Arg, ArrayPrimitive, Bessel, Betainc, Code, Continuity, Cotangents, Doc, Effects, Expn, Expr,
     Gammainc, HalfPow, Library, LibraryFn, Linearity, Lowering, Notation, Op, Operand, Polygamma,
-    Rewrite, Sample, ScaledBessel, ScaledErf, SignOf, Spence, Tangent, Zeta, elementwise,
+    Rewrite, Sample, ScaledBessel, ScaledErf, SignOf, Spence, StableHlo, Tangent, Zeta,
+    elementwise,
 };
 use crate::tensor::Tensor;
 use smallvec::SmallVec;
@@ -141,9 +142,14 @@ fn takes(arity: usize) -> String {
 }
 
 /// Returns the code that calls a library function, which is continuous and whose result's sign is unknown.
-pub(super) fn called(name: &'static str, flops: u32, function: LibraryFn) -> Code {
+pub(super) fn called(
+    name: &'static str,
+    flops: u32,
+    stablehlo: StableHlo,
+    function: LibraryFn,
+) -> Code {
     let (continuity, sign) = (Continuity::Continuous, SignOf::Unknown);
-    Code::Library(Library { name, flops, continuity, sign, function })
+    Code::Library(Library { name, flops, continuity, sign, stablehlo, function })
 }
 
 /// Returns the error for a derivative (`what`) whose order would be above `highest`.
@@ -159,7 +165,7 @@ pub(super) fn beyond(what: String, highest: u32) -> Problem {
 /// result once. Numbers with a generic source ([`crate::math::Parted`]) are listed after `parted`. For these, both
 /// versions and the recording come from the source.
 macro_rules! indexed {
-    ($name:literal, $flops:literal, $n:expr, $f:path $(, parted $($number:literal => $source:ty),+)?) => {{
+    ($name:literal, $flops:literal, $n:expr, $hlo:expr, $f:path $(, parted $($number:literal => $source:ty),+)?) => {{
         extern "C" fn wide(n: i64, x: f64) -> f64 {
             match n {
                 $($($number => <$source as crate::math::Parted>::here(x),)+)?
@@ -182,7 +188,7 @@ macro_rules! indexed {
         }
         let n = i64::from($n);
         let function = crate::prim::LibraryFn::Indexed { n, f64: wide, f32: narrow, recording };
-        $crate::prim::scalar::special_function::called($name, $flops, function)
+        $crate::prim::scalar::special_function::called($name, $flops, $hlo, function)
     }};
 }
 pub(super) use indexed;

@@ -8,7 +8,7 @@ use crate::lang::problem::{Kind, Problem, Result};
 use crate::lang::types::Dtype;
 use crate::math::{self, SPENCE_ORDERS};
 use crate::prim::rules::expr::Expr;
-use crate::prim::{Code, Doc, Family, Sample};
+use crate::prim::{Code, Doc, Family, Sample, StableHlo};
 
 /// The n-th derivative of the dilogarithm `Li₂(1 - x)`. Its text is `spence{n}`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
@@ -41,7 +41,7 @@ impl SpecialFunction for Spence {
                 "",
             ));
         }
-        Ok(indexed!("spence", 40, self.n, math::spence))
+        Ok(indexed!("spence", 40, self.n, StableHlo::CustomCall, math::spence))
     }
 
     fn partial<'b, 'm>(

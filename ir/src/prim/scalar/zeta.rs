@@ -4,7 +4,7 @@ use super::special_function::{SpecialFunction, beyond, called, columns, samples_
 use crate::lang::problem::{Kind, Problem, Result};
 use crate::math::{self, ZETA_ORDERS};
 use crate::prim::rules::expr::Expr;
-use crate::prim::{Code, Doc, Family, LibraryFn, Sample};
+use crate::prim::{Code, Doc, Family, LibraryFn, Sample, StableHlo};
 
 /// The n-th derivative of Hurwitz's zeta function in s. Its text is `zeta{n}`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
@@ -23,7 +23,12 @@ fn order<const N: u32>(name: &'static str) -> Code {
     extern "C" fn narrow<const N: u32>(s: f32, q: f32) -> f32 {
         math::zeta(N, s.into(), q.into()) as f32
     }
-    called(name, 200, LibraryFn::Binary { f64: wide::<N>, f32: narrow::<N>, recording: |_| None })
+    let stablehlo = match N {
+        0 => StableHlo::Operation("chlo.zeta"),
+        _ => StableHlo::CustomCall,
+    };
+    let function = LibraryFn::Binary { f64: wide::<N>, f32: narrow::<N>, recording: |_| None };
+    called(name, 200, stablehlo, function)
 }
 
 impl SpecialFunction for Zeta {

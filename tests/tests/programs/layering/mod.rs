@@ -21,7 +21,7 @@ const ROOMS: [(&str, &str); 5] = [
     ("transforms", "passes ad loops pipeline checkpoint dispatch api vjp lib"),
     (
         "backend",
-        "allocation machine loop_ir workspace runtime passes codegen layout accelerator target report \
+        "allocation machine stablehlo loop_ir workspace runtime passes codegen layout accelerator target report \
          profile lower fingerprint executable compile lib",
     ),
     (

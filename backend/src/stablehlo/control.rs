@@ -1,0 +1,277 @@
+//! Branches and loops.
+//!
+//! A branch is a `case`, whose regions read the values around it. A loop is a `while`; all that it reads is part of its
+//! state, in this order:
+//!
+//! ```text
+//! iteration, trip count (if the run decides it), the body's parameters but the iteration number, stacked results
+//! ```
+//!
+//! A tape is an array for each array of its records, with room for as many records as the options allow. A loop that would
+//! write more ends early, and its float results are nan.
+
+use super::functions::{Arrays, Program};
+use super::types::arrays;
+use super::writer::{Value, Writer};
+use tapeloom_ir::prim::{Binding, Direction, LoopSpec, TripCount};
+use tapeloom_ir::{ArrayType, Dtype, FuncId, Literal, Problem, Shape, Type};
+
+/// Appends the branch that the scalar `which` selects.
+pub(super) fn branch(
+    p: &mut Program<'_>,
+    w: &mut Writer,
+    branches: &[FuncId],
+    which: &Value,
+    args: &[Arrays],
+) -> Result<Vec<Arrays>, Problem> {
+    let which = match which.ty.dtype {
+        Dtype::Bool => w.convert(which, Dtype::I32),
+        _ => {
+            let bound = |i: usize| Literal { dtype: which.ty.dtype, bits: i as u64 };
+            let [least, most] =
+                [0, branches.len() - 1].map(|i| w.constant(bound(i), &which.ty.shape));
+            let raised = w.same("stablehlo.maximum", &[which, &least]);
+            let inside = w.same("stablehlo.minimum", &[&raised, &most]);
+            w.convert(&inside, Dtype::I32)
+        }
+    };
+    let results = p.module.function(branches[0]).result_types();
+    let types = p.arrays(&results)?;
+    let open = w.open("stablehlo.case", &[which], types.concat());
+    for (i, branch) in branches.iter().enumerate() {
+        match i {
+            0 => w.block(&[]),
+            _ => w.next_block(&[]),
+        };
+        let y = p.run(w, *branch, args)?;
+        w.returns(&y.concat());
+    }
+    Ok(grouped(w.close(open, ""), &types))
+}
+
+/// Groups values as the types are grouped.
+pub(super) fn grouped(values: Vec<Value>, types: &[Vec<ArrayType>]) -> Vec<Arrays> {
+    let mut values = values.into_iter();
+    types.iter().map(|types| values.by_ref().take(types.len()).collect()).collect()
+}
+
+/// The places of a loop's values in the state of its `while`.
+struct State<'a> {
+    spec: &'a LoopSpec,
+    /// The place of the trip count, if it is an operand.
+    count: Option<usize>,
+    /// For each parameter of the body: its places. Empty for the iteration number.
+    params: Vec<std::ops::Range<usize>>,
+    /// For each result of the body: its places if it is stacked.
+    stacks: Vec<Option<std::ops::Range<usize>>>,
+    /// The bound of the number of iterations, for a loop that writes a tape.
+    most: Option<usize>,
+}
+
+/// Appends a loop.
+pub(super) fn run_loop(
+    p: &mut Program<'_>,
+    w: &mut Writer,
+    body: FuncId,
+    spec: &LoopSpec,
+    operands: &[Arrays],
+) -> Result<Vec<Arrays>, Problem> {
+    let results = p.module.function(body).result_types();
+    let mut state = vec![w.index(0)];
+    let count = (spec.lead() == 1).then(|| {
+        state.extend(operands[0].iter().cloned());
+        1
+    });
+    let mut operands = operands[spec.lead()..].iter();
+    let mut params = Vec::new();
+    for slot in &spec.takes {
+        let start = state.len();
+        match slot {
+            Binding::Index => {}
+            Binding::Const | Binding::Carry(_) | Binding::Xs => {
+                state.extend(operands.next().into_iter().flatten().cloned());
+            }
+        }
+        params.push(start..state.len());
+    }
+    let (mut stacks, mut tapes) = (Vec::new(), false);
+    for (r, ty) in results.iter().enumerate() {
+        if spec.carrier(r).is_some() {
+            stacks.push(None);
+            continue;
+        }
+        let stacked = match spec.trip {
+            TripCount::Static(n) => {
+                let lead = |ty: ArrayType| ArrayType::new(ty.dtype, ty.shape.with_leading(n));
+                arrays(ty, p.most_records())?.into_iter().map(lead).collect()
+            }
+            TripCount::Runtime | TripCount::While { .. } => {
+                tapes = true;
+                arrays(&Type::Tape(vec![ty.clone()]), p.most_records())?
+            }
+        };
+        let start = state.len();
+        let zeros = stacked.iter().map(|ty| w.constant(Literal::zero(ty.dtype), &ty.shape));
+        state.extend(zeros.collect::<Vec<_>>());
+        stacks.push(Some(start..state.len()));
+    }
+    let most = p.most_records().filter(|_| tapes);
+    let of = State { spec, count, params, stacks, most };
+    let end = match spec.trip {
+        TripCount::Static(0) => state,
+        TripCount::Static(1) => of.iteration(p, w, body, &state)?,
+        TripCount::Static(_) | TripCount::Runtime | TripCount::While { .. } => {
+            let types: Vec<ArrayType> = state.iter().map(|x| x.ty.clone()).collect();
+            let open = w.open("stablehlo.while", &state, types.clone());
+            let block = w.block(&types);
+            let goes_on = of.goes_on(p, w, &block, true)?;
+            w.returns(&[goes_on]);
+            let block = w.next_block(&types);
+            let next = of.iteration(p, w, body, &block)?;
+            w.returns(&next);
+            let mut end = w.close(open, "");
+            if of.most.is_some() {
+                of.spoil_unfinished(p, w, &mut end)?;
+            }
+            end
+        }
+    };
+    let place = |r: usize| match spec.carrier(r) {
+        Some(param) => end[of.params[param].clone()].to_vec(),
+        None => of.stacks[r].clone().map(|places| end[places].to_vec()).unwrap_or_default(),
+    };
+    let mut outputs: Vec<Arrays> = (0..results.len()).map(place).collect();
+    if let TripCount::While { .. } = spec.trip {
+        outputs.push(vec![end[0].clone()]);
+    }
+    Ok(outputs)
+}
+
+impl State<'_> {
+    /// Appends whether another iteration follows the state: as the loop says, and if `bounded`, within its bound.
+    fn goes_on(
+        &self,
+        p: &mut Program<'_>,
+        w: &mut Writer,
+        state: &[Value],
+        bounded: bool,
+    ) -> Result<Value, Problem> {
+        let goes_on = match &self.spec.trip {
+            TripCount::Static(n) => {
+                let n = w.index(*n);
+                w.compare("LT", &state[0], &n)
+            }
+            TripCount::Runtime => w.compare("LT", &state[0], &state[self.count.unwrap_or(0)]),
+            TripCount::While { condition, reads } => {
+                let read = |param: &usize| state[self.params[*param].clone()].to_vec();
+                let args: Vec<Arrays> = reads.iter().map(read).collect();
+                p.run(w, *condition, &args)?.concat().remove(0)
+            }
+        };
+        match self.most.filter(|_| bounded) {
+            None => Ok(goes_on),
+            Some(most) => {
+                let most = w.index(most);
+                let has_room = w.compare("LT", &state[0], &most);
+                Ok(w.same("stablehlo.and", &[&goes_on, &has_room]))
+            }
+        }
+    }
+
+    /// Appends an iteration; returns the state after it.
+    fn iteration(
+        &self,
+        p: &mut Program<'_>,
+        w: &mut Writer,
+        body: FuncId,
+        state: &[Value],
+    ) -> Result<Vec<Value>, Problem> {
+        let one = w.index(1);
+        let next = w.same("stablehlo.add", &[&state[0], &one]);
+        // Downwards, iteration k has the number n - 1 - k.
+        let i = match self.spec.direction {
+            Direction::Up => state[0].clone(),
+            Direction::Down => {
+                let n = match (&self.spec.trip, self.count) {
+                    (TripCount::Static(n), _) => w.index(*n),
+                    (_, Some(count)) => state[count].clone(),
+                    (_, None) => {
+                        return Err(Problem::internal("a downward loop without a trip count"));
+                    }
+                };
+                w.same("stablehlo.subtract", &[&n, &next])
+            }
+        };
+        let mut args = Vec::new();
+        for (slot, places) in self.spec.takes.iter().zip(&self.params) {
+            let given = &state[places.clone()];
+            args.push(match slot {
+                Binding::Index => vec![i.clone()],
+                Binding::Const | Binding::Carry(_) => given.to_vec(),
+                Binding::Xs => given.iter().map(|x| row(w, x, &i)).collect(),
+            });
+        }
+        let results = p.run(w, body, &args)?;
+        let mut after = state.to_vec();
+        after[0] = next;
+        for (r, y) in results.iter().enumerate() {
+            match (self.spec.carrier(r), &self.stacks[r]) {
+                (Some(param), _) => after[self.params[param].clone()].clone_from_slice(y),
+                (None, Some(places)) => {
+                    for (place, y) in places.clone().zip(y) {
+                        after[place] = with_row(w, &state[place], y, &i);
+                    }
+                }
+                (None, None) => {}
+            }
+        }
+        Ok(after)
+    }
+
+    /// Replaces the floats among a loop's carries by nan if it ended at its bound.
+    fn spoil_unfinished(
+        &self,
+        p: &mut Program<'_>,
+        w: &mut Writer,
+        end: &mut [Value],
+    ) -> Result<(), Problem> {
+        let unfinished = self.goes_on(p, w, end, false)?;
+        let carries = self.spec.takes.iter().zip(&self.params);
+        let carries = carries.filter(|(slot, _)| matches!(slot, Binding::Carry(_)));
+        let stacks = self.stacks.iter().flatten();
+        for place in
+            carries.flat_map(|(_, places)| places.clone()).chain(stacks.flat_map(Clone::clone))
+        {
+            if end[place].ty.dtype.is_float() {
+                let nan = w.number(f64::NAN, &end[place]);
+                end[place] = w.select(&unfinished, &nan, &end[place]);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Appends the element `i` of `x` along axis 0.
+fn row(w: &mut Writer, x: &Value, i: &Value) -> Value {
+    let own: Shape = x.ty.shape[1..].iter().copied().collect();
+    if x.ty.shape.elements() == 0 {
+        return w.constant(Literal::zero(x.ty.dtype), &own);
+    }
+    let zero = w.index(0);
+    let starts: Vec<&Value> =
+        (0..x.ty.shape.len()).map(|axis| if axis == 0 { i } else { &zero }).collect();
+    let part = w.dynamic_slice(x, &starts, &own.with_leading(1));
+    w.reshape(&part, own)
+}
+
+/// Appends `x` with `y` as the element `i` along axis 0.
+fn with_row(w: &mut Writer, x: &Value, y: &Value, i: &Value) -> Value {
+    if x.ty.shape.elements() == 0 {
+        return x.clone();
+    }
+    let zero = w.index(0);
+    let starts: Vec<&Value> =
+        (0..x.ty.shape.len()).map(|axis| if axis == 0 { i } else { &zero }).collect();
+    let part = w.reshape(y, y.ty.shape.with_leading(1));
+    w.dynamic_update(x, &part, &starts)
+}

@@ -1,0 +1,495 @@
+//! Functions: their equations, and the calls between them.
+//!
+//! A function that another one calls is a private function of the text. The body of a loop and the branches of a `cond` are
+//! written into their regions, unless they run in several places: then they are private functions, too, so that the text
+//! is as long as the program.
+//!
+//! XLA replaces calls by copies of their functions. A program whose copies would be many times as long as itself, such as
+//! a recursion that calls itself twice, keeps its calls: they have the attribute `inlineable = "false"`.
+
+use super::control::{self, grouped};
+use super::convolution::{Convolution, Definitions};
+use super::gather::{self, Addressing};
+use super::types::{arrays, tensors};
+use super::writer::{Value, Writer, names};
+use super::{Options, codes, reduce, routines, scan, scatter, views};
+use cranelift_entity::SecondaryMap;
+use std::collections::{BTreeMap, BTreeSet};
+use tapeloom_ir::prim::{Lowering, Mark};
+use tapeloom_ir::{
+    ArrayType, Atom, Dtype, Equation, FuncId, Function, Kind, Literal, Module, Problem, Shape,
+    Type, ValueId,
+};
+
+/// The arrays of a value: one for an array, and one for each array of a tape's records.
+pub(super) type Arrays = Vec<Value>;
+
+/// The number of equations of a program, with all calls replaced by copies, up to which no call is kept.
+const LONG: u64 = 20_000;
+
+/// A program that is written as text.
+pub(super) struct Program<'a> {
+    pub(super) module: &'a Module,
+    pub(super) options: &'a Options,
+    /// Per function: in how many places it runs.
+    uses: BTreeMap<FuncId, usize>,
+    /// Whether functions that are called in several places stay calls.
+    keeps_calls: bool,
+    symbols: BTreeMap<FuncId, String>,
+    taken: BTreeSet<String>,
+    /// The functions that are called and not yet written.
+    pending: Vec<FuncId>,
+}
+
+/// Returns the text of a function and of all functions that it calls.
+pub(super) fn text(module: &Module, f: FuncId, options: &Options) -> Result<String, Problem> {
+    let (uses, sizes) = measure(module, f);
+    let own: u64 = uses.keys().map(|f| module.function(*f).equations.len() as u64).sum();
+    let copied = sizes.get(&f).copied().unwrap_or(0);
+    let taken = BTreeSet::from(["main".to_owned()]);
+    let mut p = Program {
+        module,
+        options,
+        uses,
+        keeps_calls: copied > LONG && copied > own.saturating_mul(4),
+        symbols: BTreeMap::new(),
+        taken,
+        pending: Vec::new(),
+    };
+    let mut all = format!("module @{} {{\n", symbol(&module.function(f).name));
+    all += &p.function(f, "public @main")?;
+    let mut done = 0;
+    while done < p.pending.len() {
+        let next = p.pending[done];
+        let name = format!("private @{}", p.symbols[&next]);
+        all += &p.function(next, &name)?;
+        done += 1;
+    }
+    all += "}\n";
+    Ok(all)
+}
+
+/// Returns, for `f` and each function that it runs, in how many places the function runs, and the number of its
+/// equations with all calls replaced by copies.
+fn measure(module: &Module, f: FuncId) -> (BTreeMap<FuncId, usize>, BTreeMap<FuncId, u64>) {
+    let mut uses = BTreeMap::from([(f, 0)]);
+    let mut open = vec![f];
+    while let Some(f) = open.pop() {
+        for callee in module.function(f).equations.iter().flat_map(|e| ran(module, f, e)) {
+            let count = uses.entry(callee).or_insert_with(|| {
+                open.push(callee);
+                0
+            });
+            *count += 1;
+        }
+    }
+    // Functions refer only to functions added before them.
+    let mut sizes = BTreeMap::new();
+    for f in uses.keys() {
+        let of = module.function(*f);
+        let inside = of.equations.iter().flat_map(|e| ran(module, *f, e));
+        let inside = inside.map(|callee| sizes.get(&callee).copied().unwrap_or(0));
+        let size = inside.fold(of.equations.len() as u64, u64::saturating_add);
+        sizes.insert(*f, size);
+    }
+    (uses, sizes)
+}
+
+/// Returns the functions that the text of an equation runs.
+fn ran(module: &Module, f: FuncId, e: &Equation) -> Vec<FuncId> {
+    use tapeloom_ir::prim::TripCount;
+    match e.lower(module, module.function(f)) {
+        Lowering::Call(callee) => vec![callee],
+        Lowering::Branch { branches } => branches,
+        Lowering::Loop { body, spec } => match spec.trip {
+            TripCount::While { condition, .. } => vec![body, condition],
+            TripCount::Static(_) | TripCount::Runtime => vec![body],
+        },
+        Lowering::Elementwise(_)
+        | Lowering::View { .. }
+        | Lowering::Reshape
+        | Lowering::Alias { .. }
+        | Lowering::Iota { .. }
+        | Lowering::Reduce { .. }
+        | Lowering::ArgReduce { .. }
+        | Lowering::Cumulate { .. }
+        | Lowering::ArgSort { .. }
+        | Lowering::Contract { .. }
+        | Lowering::DynamicSlice
+        | Lowering::DynamicUpdateSlice
+        | Lowering::Gather { .. }
+        | Lowering::Scatter { .. }
+        | Lowering::Host(_)
+        | Lowering::Routine(_)
+        | Lowering::Missing(_) => Vec::new(),
+    }
+}
+
+/// Returns the name as a symbol of the text.
+fn symbol(name: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '.' { c } else { '_' };
+    let name: String = name.chars().map(plain).collect();
+    if name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {
+        name
+    } else {
+        format!("f{name}")
+    }
+}
+
+impl Program<'_> {
+    /// Returns the bound of the number of records of a tape.
+    pub(super) fn most_records(&self) -> Option<usize> {
+        self.options.max_steps
+    }
+
+    /// Returns the types of the arrays of values of these types.
+    pub(super) fn arrays(&self, types: &[Type]) -> Result<Vec<Vec<ArrayType>>, Problem> {
+        types.iter().map(|ty| arrays(ty, self.most_records())).collect()
+    }
+
+    /// Returns the text of one function; `name` is its visibility and its symbol.
+    fn function(&mut self, id: FuncId, name: &str) -> Result<String, Problem> {
+        let f = self.module.function(id);
+        let mut w = Writer::new(self.options.locations);
+        let mut args = Vec::new();
+        for types in self.arrays(&f.param_types())? {
+            args.push(types.into_iter().map(|ty| w.parameter(ty)).collect::<Arrays>());
+        }
+        let list: Vec<String> = args
+            .iter()
+            .flatten()
+            .map(|x| format!("{x}: {}", super::types::tensor(&x.ty)))
+            .collect();
+        let results = self.body(&mut w, id, &args)?.concat();
+        let types = tensors(results.iter().map(|y| &y.ty));
+        w.loc = None;
+        w.end(&results);
+        Ok(format!("  func.func {name}({}) -> ({types}) {{\n{}  }}\n", list.join(", "), w.finish()))
+    }
+
+    /// Runs a function in a region: writes its equations if it runs only here, otherwise a call.
+    pub(super) fn run(
+        &mut self,
+        w: &mut Writer,
+        f: FuncId,
+        args: &[Arrays],
+    ) -> Result<Vec<Arrays>, Problem> {
+        match self.uses.get(&f) {
+            Some(0 | 1) | None => tapeloom_ir::deeper(|| self.body(w, f, args)),
+            Some(_) => self.call(w, f, args),
+        }
+    }
+
+    /// Appends a call.
+    fn call(&mut self, w: &mut Writer, f: FuncId, args: &[Arrays]) -> Result<Vec<Arrays>, Problem> {
+        let types = self.arrays(&self.module.function(f).result_types())?;
+        let several = self.uses.get(&f).is_some_and(|n| *n > 1);
+        let kept = match self.keeps_calls && several {
+            true => " {mhlo.frontend_attributes = {inlineable = \"false\"}}",
+            false => "",
+        };
+        let args: Vec<Value> = args.concat();
+        let text = format!(
+            "func.call @{}({}){kept} : ({}) -> ({})",
+            self.symbol_of(f),
+            names(&args),
+            tensors(args.iter().map(|x| &x.ty)),
+            tensors(types.iter().flatten()),
+        );
+        Ok(grouped(w.free(&text, types.concat()), &types))
+    }
+
+    /// Returns the symbol of a function that is called.
+    fn symbol_of(&mut self, f: FuncId) -> String {
+        if let Some(known) = self.symbols.get(&f) {
+            return known.clone();
+        }
+        let base = symbol(&self.module.function(f).name);
+        let mut name = base.clone();
+        let mut n = 1;
+        while !self.taken.insert(name.clone()) {
+            n += 1;
+            name = format!("{base}_{n}");
+        }
+        self.symbols.insert(f, name.clone());
+        self.pending.push(f);
+        name
+    }
+
+    /// Appends the equations of a function; returns its results.
+    fn body(
+        &mut self,
+        w: &mut Writer,
+        id: FuncId,
+        args: &[Arrays],
+    ) -> Result<Vec<Arrays>, Problem> {
+        let module = self.module;
+        let f = module.function(id);
+        let mut values = Values { f, of: SecondaryMap::new() };
+        for (param, x) in f.all_params().zip(args) {
+            values.of[param] = x.clone();
+        }
+        let outside = w.loc;
+        let lowerings: Vec<Lowering> = f.equations.iter().map(|e| e.lower(module, f)).collect();
+        let definitions = Definitions::of(module, f);
+        let convolution = |(e, lowering): (&Equation, &Lowering)| match lowering {
+            Lowering::Contract { batch, contract } => definitions.convolution(e, batch, contract),
+            _ => None,
+        };
+        let convolutions: Vec<Option<Convolution>> =
+            f.equations.iter().zip(&lowerings).map(convolution).collect();
+        let needed = needed(f, &definitions, &convolutions);
+        for (i, (e, lowering)) in f.equations.iter().zip(lowerings).enumerate() {
+            if !needed[i] {
+                continue;
+            }
+            w.loc = f.location(i).or(outside);
+            let outputs = match &convolutions[i] {
+                Some(of) => {
+                    let (x, kernel) = (values.array(w, of.x)?, values.array(w, of.kernel)?);
+                    let ty = f.types[e.outputs[0]].as_array().cloned();
+                    let ty = ty.ok_or_else(|| Problem::internal("a product that is no array"))?;
+                    vec![vec![of.emit(w, &x, &kernel, &ty)]]
+                }
+                None => {
+                    let outputs = self.equation(w, &values, e, lowering);
+                    outputs.map_err(|p| p.at(f.location(i)))?
+                }
+            };
+            for (output, y) in e.outputs.iter().zip(outputs) {
+                values.of[*output] = y;
+            }
+        }
+        w.loc = outside;
+        Ok(f.results.iter().map(|y| values.arrays(w, *y)).collect())
+    }
+
+    /// Appends an equation; returns the arrays of its outputs.
+    fn equation(
+        &mut self,
+        w: &mut Writer,
+        values: &Values<'_>,
+        e: &Equation,
+        lowering: Lowering,
+    ) -> Result<Vec<Arrays>, Problem> {
+        let custom = self.options.custom_calls;
+        let types: Vec<&Type> = e.outputs.iter().map(|v| &values.f.types[*v]).collect();
+        let ty = types.first().and_then(|ty| ty.as_array()).cloned();
+        let ty = ty.unwrap_or(ArrayType::new(Dtype::Bool, Shape::scalar()));
+        let all = |w: &mut Writer, from: usize| -> Result<Vec<Value>, Problem> {
+            e.operands[from..].iter().map(|a| values.array(w, *a)).collect()
+        };
+        let y = match lowering {
+            Lowering::Elementwise(code) => {
+                let x: Vec<Value> = e
+                    .operands
+                    .iter()
+                    .map(|a| values.shaped(w, *a, &ty.shape))
+                    .collect::<Result<_, _>>()?;
+                codes::emit(w, code, &x, custom)?
+            }
+            Lowering::View { pieces, fill } => {
+                let x = all(w, 0)?;
+                views::view(w, &pieces, fill.map(|i| &x[i]), &x, &ty)?
+            }
+            Lowering::Reshape => {
+                let x = values.array(w, e.operands[0])?;
+                w.reshape(&x, ty.shape)
+            }
+            Lowering::Alias { mark } => {
+                let x = values.arrays(w, e.operands[0]);
+                return Ok(vec![match mark {
+                    Some(mark) if holds_plan(&mark) => barrier(w, &x),
+                    Some(_) | None => x,
+                }]);
+            }
+            Lowering::Iota { axis } => {
+                let counted = match ty.dtype {
+                    Dtype::Bool => Dtype::I64,
+                    dtype => dtype,
+                };
+                let y = w.iota(ArrayType::new(counted, ty.shape.clone()), axis);
+                w.convert(&y, ty.dtype)
+            }
+            Lowering::Reduce { code, identity, axes } => {
+                let x = values.array(w, e.operands[0])?;
+                reduce::reduce(w, code, identity, &axes, &x)?
+            }
+            Lowering::ArgReduce { axis, largest } => {
+                let x = values.array(w, e.operands[0])?;
+                reduce::arg_reduce(w, axis, largest, &x)
+            }
+            Lowering::Cumulate { axis, reverse, step } => {
+                let x = all(w, 0)?;
+                scan::scan(w, axis, reverse, step, &x)?
+            }
+            Lowering::ArgSort { axis, descending, first } => {
+                let x = values.array(w, e.operands[0])?;
+                reduce::arg_sort(w, axis, descending, first, &x)
+            }
+            Lowering::Contract { batch, contract } => {
+                let x = all(w, 0)?;
+                reduce::contract(w, &batch, &contract, [&x[0], &x[1]])
+            }
+            Lowering::DynamicSlice => {
+                let x = values.array(w, e.operands[0])?;
+                let starts = all(w, 1)?;
+                let starts = starts_of(w, &x.ty.shape, &ty.shape, starts);
+                w.dynamic_slice(&x, &starts.iter().collect::<Vec<_>>(), &ty.shape)
+            }
+            Lowering::DynamicUpdateSlice => {
+                let [x, part] = [0, 1].map(|i| values.array(w, e.operands[i]));
+                let (x, part) = (x?, part?);
+                let starts = all(w, 2)?;
+                let starts = starts_of(w, &x.ty.shape, &part.ty.shape, starts);
+                w.dynamic_update(&x, &part, &starts.iter().collect::<Vec<_>>())
+            }
+            Lowering::Gather { batch, axes, bounds } => {
+                let x = all(w, 0)?;
+                let of = Addressing { batch, axes: &axes, bounds };
+                gather::gather(w, &of, &x[0], &x[1], &ty)
+            }
+            Lowering::Scatter { combine, batch, axes, bounds } => {
+                let x = all(w, 0)?;
+                let of = Addressing { batch, axes: &axes, bounds };
+                scatter::scatter(w, combine, &of, [&x[0], &x[1], &x[2]])?
+            }
+            Lowering::Host(call) => {
+                return Err(Problem::new(
+                    Kind::Target,
+                    format!(
+                        "the Rust function `{}` cannot be called from StableHLO",
+                        call.host.name()
+                    ),
+                    "call it between programs, or run the program on this machine",
+                ));
+            }
+            Lowering::Routine(call) => {
+                let x = all(w, 0)?;
+                let types: Vec<ArrayType> =
+                    types.iter().filter_map(|ty| ty.as_array().cloned()).collect();
+                let y = routines::routine(w, &call, &x, &types, custom)?;
+                return Ok(y.into_iter().map(|y| vec![y]).collect());
+            }
+            Lowering::Call(f) => {
+                let args: Vec<Arrays> = e.operands.iter().map(|a| values.arrays(w, *a)).collect();
+                return self.call(w, f, &args);
+            }
+            Lowering::Branch { branches } => {
+                let which = values.array(w, e.operands[0])?;
+                let args: Vec<Arrays> =
+                    e.operands[1..].iter().map(|a| values.arrays(w, *a)).collect();
+                return control::branch(self, w, &branches, &which, &args);
+            }
+            Lowering::Loop { body, spec } => {
+                let x: Vec<Arrays> = e.operands.iter().map(|a| values.arrays(w, *a)).collect();
+                return control::run_loop(self, w, body, &spec, &x);
+            }
+            Lowering::Missing(problem) => return Err(problem),
+        };
+        Ok(vec![vec![y]])
+    }
+}
+
+/// Returns for each equation whether the text needs it: windows that only convolutions read are not written.
+fn needed(
+    f: &Function,
+    definitions: &Definitions<'_>,
+    convolutions: &[Option<Convolution>],
+) -> Vec<bool> {
+    if convolutions.iter().all(Option::is_none) {
+        return vec![true; f.equations.len()];
+    }
+    let mut read = vec![0usize; f.equations.len()];
+    let operands = |i: usize| match &convolutions[i] {
+        Some(of) => vec![of.x, of.kernel],
+        None => f.equations[i].operands.to_vec(),
+    };
+    let all = (0..f.equations.len()).flat_map(operands).chain(f.results.iter().copied());
+    all.filter_map(|x| definitions.index(x)).for_each(|i| read[i] += 1);
+    // Only equations that a convolution replaces lose their readers, and with them the views that these read.
+    let mut needed = vec![true; f.equations.len()];
+    let replaced = convolutions.iter().enumerate().filter(|(_, of)| of.is_some());
+    let mut open: Vec<usize> = replaced
+        .flat_map(|(i, _)| &f.equations[i].operands)
+        .filter_map(|x| definitions.index(*x))
+        .collect();
+    while let Some(i) = open.pop() {
+        if needed[i] && read[i] == 0 {
+            needed[i] = false;
+            for x in operands(i).into_iter().filter_map(|x| definitions.index(x)) {
+                read[x] -= 1;
+                open.push(x);
+            }
+        }
+    }
+    needed
+}
+
+/// Returns whether a barrier with this mark holds a decision of the plan of residuals, which the engine must not undo.
+fn holds_plan(mark: &Mark) -> bool {
+    match mark {
+        Mark::Rematerialize
+        | Mark::AfterForward
+        | Mark::Residual
+        | Mark::Tape
+        | Mark::Packed
+        | Mark::Rounded => true,
+        Mark::Draw(_) | Mark::Split(_) | Mark::Named(_) => false,
+    }
+}
+
+/// Appends a barrier, which no pass of the engine looks through.
+fn barrier(w: &mut Writer, x: &[Value]) -> Arrays {
+    if x.is_empty() {
+        return Vec::new();
+    }
+    let types: Vec<ArrayType> = x.iter().map(|x| x.ty.clone()).collect();
+    let text = format!("stablehlo.optimization_barrier {} : {}", names(x), tensors(&types));
+    w.free(&text, types)
+}
+
+/// Returns the starts of a box of extents `sizes` in an array of extents `shape`, all as i64.
+fn starts_of(w: &mut Writer, shape: &Shape, sizes: &Shape, starts: Vec<Value>) -> Vec<Value> {
+    let room = shape.iter().zip(sizes.iter()).map(|(n, size)| n.saturating_sub(*size));
+    let convert = |(start, most): (Value, usize)| match start.ty.dtype {
+        // Numbers of u64 may have no i64, so clamp before the conversion.
+        Dtype::U64 => {
+            let most = Literal { dtype: Dtype::U64, bits: most as u64 };
+            let most = w.constant(most, &Shape::scalar());
+            let start = w.same("stablehlo.minimum", &[&start, &most]);
+            w.convert(&start, Dtype::I64)
+        }
+        _ => w.convert(&start, Dtype::I64),
+    };
+    starts.into_iter().zip(room).map(convert).collect()
+}
+
+/// The values of a function.
+struct Values<'a> {
+    f: &'a Function,
+    of: SecondaryMap<ValueId, Arrays>,
+}
+
+impl Values<'_> {
+    /// Returns the arrays of an operand; a literal is a scalar.
+    fn arrays(&self, w: &mut Writer, x: Atom) -> Arrays {
+        match x {
+            Atom::Value(v) => self.of[v].clone(),
+            Atom::Literal(x) => vec![w.constant(x, &Shape::scalar())],
+        }
+    }
+
+    /// Returns an operand that is an array.
+    fn array(&self, w: &mut Writer, x: Atom) -> Result<Value, Problem> {
+        self.arrays(w, x).pop().ok_or_else(|| Problem::internal("an operand without arrays"))
+    }
+
+    /// Returns an operand of an elementwise operation; a literal has the shape of the others.
+    fn shaped(&self, w: &mut Writer, x: Atom, shape: &Shape) -> Result<Value, Problem> {
+        match x {
+            Atom::Value(_) => self.array(w, x),
+            Atom::Literal(x) => Ok(w.constant(x, shape)),
+        }
+    }
+}

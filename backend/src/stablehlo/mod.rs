@@ -1,0 +1,91 @@
+//! StableHLO: programs as text for other engines, such as XLA.
+//!
+//! [`text`] writes a function, and all functions that it runs, as a module of StableHLO in the textual form of MLIR. It
+//! reads the function's lowerings ([`Lowering`](tapeloom_ir::prim::Lowering)), not loop programs: an engine has a fusion and a
+//! memory plan of its own.
+//!
+//! ```
+//! use tapeloom_backend::stablehlo;
+//! use tapeloom_ir::parse_module;
+//! let module = parse_module("func @f(%0: f64[3], %1: f64[3]) -> (f64[]) {
+//!   %2: f64[] = dot{batch=[], contract=[0,0]} %0, %1
+//!   %3: f64[] = tanh %2
+//!   return %3
+//! }").map_err(|e| e[0].clone())?;
+//! let f = module.iter().next().map(|(id, _)| id).ok_or("no function")?;
+//! assert_eq!(stablehlo::text(&module, f, &stablehlo::Options::default())?, "\
+//! module @f {
+//!   func.func public @main(%0: tensor<3xf64>, %1: tensor<3xf64>) -> (tensor<f64>) {
+//!     %2 = stablehlo.dot_general %0, %1, contracting_dims = [0] x [0], precision = [HIGHEST, HIGHEST] : (tensor<3xf64>, tensor<3xf64>) -> tensor<f64>
+//!     %3 = stablehlo.tanh %2 : tensor<f64>
+//!     return %3 : tensor<f64>
+//!   }
+//! }
+//! ");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # What is promised
+//!
+//! Integers, bools, random bits, and everything that only moves elements have the bits of every other engine. Floats are
+//! equal to rounding: an engine adds in an order of its own, may fuse a product with a sum, and has functions of its own
+//! ([`StableHlo`](tapeloom_ir::prim::StableHlo) says which). Where StableHLO leaves a result open, the text says what we mean:
+//! conversions saturate, the last of several writes remains, nan sorts last, and so on; the files below say how.
+//!
+//! | file | writes |
+//! |---|---|
+//! | `functions` | functions, calls, and each equation by its lowering |
+//! | `codes`, `library` | elementwise operations; library functions |
+//! | `views` | index arithmetic as slices, transpositions, pads, concatenations; otherwise as gathers |
+//! | `reduce`, `scan` | reductions, extrema, sorts, contractions; scans |
+//! | `convolution` | contractions of windows as convolutions |
+//! | `gather`, `scatter` | reads and writes at computed positions |
+//! | `control` | branches and loops |
+//! | `routines` | decompositions and Fourier transforms |
+//! | `writer`, `types` | lines of text; types and constants |
+//!
+//! # What cannot be written
+//!
+//! Calls of Rust functions; loops that save residuals in a number of iterations that only the run knows, without a bound
+//! ([`Options::max_steps`]); functions and decompositions for which StableHLO has no operation, unless the client provides
+//! them ([`Options::custom_calls`]). Each is an error with the user's line.
+//!
+//! The specification is at <https://openxla.org/stablehlo/spec>.
+
+mod codes;
+mod control;
+mod convolution;
+mod functions;
+mod gather;
+mod library;
+mod reduce;
+mod routines;
+mod scan;
+mod scatter;
+mod types;
+mod views;
+mod writer;
+
+use tapeloom_ir::{FuncId, Module, Problem};
+
+/// Options of the text.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Options {
+    /// Whether operations have the user's lines, as `loc("src/main.rs":3:7)`.
+    pub locations: bool,
+    /// Whether functions and decompositions without an operation are calls of functions that the client provides:
+    /// `stablehlo.custom_call @tapeloom.lu(..) {api_version = 4}`.
+    pub custom_calls: bool,
+    /// The largest number of iterations of a loop that saves residuals, if only the run knows their number. The residuals
+    /// are then arrays for this many iterations. A loop that needs more ends there, and its float results are nan.
+    pub max_steps: Option<usize>,
+}
+
+/// Returns the text of a function as the function `main` of a module, with the arguments and results in order. Functions
+/// that it calls are private functions.
+///
+/// # Errors
+/// [`Kind::Target`](tapeloom_ir::Kind) for an equation that cannot be written, with the user's line.
+pub fn text(module: &Module, func: FuncId, options: &Options) -> Result<String, Problem> {
+    functions::text(module, func, options)
+}

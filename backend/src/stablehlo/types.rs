@@ -1,0 +1,94 @@
+//! Types and constants as text.
+//!
+//! An array `f64[3,4]` is a `tensor<3x4xf64>`. Unsigned dtypes are `ui32` and `ui64`, bool is `i1`. A float constant is
+//! printed as its bits, so that every value, nan with its payload included, arrives as it is.
+
+use tapeloom_ir::{ArrayType, Dtype, Kind, Literal, Problem, Shape, Type};
+
+/// Returns the name of a dtype.
+pub(super) fn element(dtype: Dtype) -> &'static str {
+    match dtype {
+        Dtype::Bool => "i1",
+        Dtype::I32 => "i32",
+        Dtype::I64 => "i64",
+        Dtype::U32 => "ui32",
+        Dtype::U64 => "ui64",
+        Dtype::F32 => "f32",
+        Dtype::F64 => "f64",
+    }
+}
+
+/// Returns an array's type: `tensor<3x4xf64>`.
+pub(super) fn tensor(ty: &ArrayType) -> String {
+    tensor_of(&ty.shape, element(ty.dtype))
+}
+
+/// Returns the type of an array with elements of the type that is called `element`, which may be `complex<f64>`.
+pub(super) fn tensor_of(shape: &[usize], element: &str) -> String {
+    let extents: String = shape.iter().map(|n| format!("{n}x")).collect();
+    format!("tensor<{extents}{element}>")
+}
+
+/// Returns a list of types: `tensor<f64>, tensor<i64>`.
+pub(super) fn tensors<'a>(types: impl IntoIterator<Item = &'a ArrayType>) -> String {
+    types.into_iter().map(tensor).collect::<Vec<_>>().join(", ")
+}
+
+/// Returns a constant as the text of one element.
+pub(super) fn number(x: Literal) -> String {
+    match x.dtype {
+        Dtype::Bool => (x.bits != 0).to_string(),
+        Dtype::I32 => (x.bits as u32 as i32).to_string(),
+        Dtype::I64 => (x.bits as i64).to_string(),
+        Dtype::U32 => (x.bits as u32).to_string(),
+        Dtype::U64 => x.bits.to_string(),
+        Dtype::F32 => format!("0x{:08X}", x.bits as u32),
+        Dtype::F64 => format!("0x{:016X}", x.bits),
+    }
+}
+
+/// Returns a list of integers: `[0, 2]`.
+pub(super) fn list<T: ToString>(all: impl IntoIterator<Item = T>) -> String {
+    format!("[{}]", all.into_iter().map(|n| n.to_string()).collect::<Vec<_>>().join(", "))
+}
+
+/// Returns the integers of an attribute of a generic operation: `array<i64: 0, 2>`, or `array<i64>` for none.
+pub(super) fn integers<T: ToString>(all: impl IntoIterator<Item = T>) -> String {
+    let all: Vec<String> = all.into_iter().map(|n| n.to_string()).collect();
+    if all.is_empty() { "array<i64>".to_owned() } else { format!("array<i64: {}>", all.join(", ")) }
+}
+
+/// Returns the types of the arrays that stand for a value of the type `ty`: itself for an array; for a tape, an array for
+/// each array of a record, with room for `most` records along axis 0.
+///
+/// # Errors
+/// [`Kind::Target`] for a tape, if there is no bound `most`.
+pub(super) fn arrays(ty: &Type, most: Option<usize>) -> Result<Vec<ArrayType>, Problem> {
+    match ty {
+        Type::Array(ty) => Ok(vec![ty.clone()]),
+        Type::Tape(fields) => {
+            let most = most.ok_or_else(|| {
+                Problem::new(
+                    Kind::Target,
+                    "StableHLO has arrays of static shape only, and this loop saves residuals in as many iterations as \
+                     the run decides",
+                    "bound the iterations by `max_steps`, or use a loop with a static trip count",
+                )
+            })?;
+            let mut all = Vec::new();
+            for field in fields {
+                for array in tapeloom_ir::deeper(|| arrays(field, Some(most)))? {
+                    all.push(ArrayType::new(array.dtype, array.shape.with_leading(most)));
+                }
+            }
+            Ok(all)
+        }
+    }
+}
+
+/// Returns the shape with another extent along `axis`.
+pub(super) fn with_extent(shape: &Shape, axis: usize, extent: usize) -> Shape {
+    let mut shape = shape.clone();
+    shape[axis] = extent;
+    shape
+}

@@ -1,0 +1,119 @@
+//! StableHLO text: every program is written, or is an error of the kind `target`; the list of primitives that cannot be
+//! written is `tests/data/stablehlo_missing.txt`.
+//!
+//! `BLESS=1 cargo test -p tapeloom-tests --test laws stablehlo::` writes the list.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use tapeloom_backend::stablehlo::{Options, text};
+use tapeloom_ir::{FuncId, Kind, Module};
+use tapeloom_tests::conformance::golden_programs;
+use tapeloom_tests::program_generator::Recipe;
+use tapeloom_tests::stablehlo_check::check;
+use tapeloom_tests::{EXAMPLES, Sweep, cases};
+use tapeloom_transforms::{BEFORE_STABLEHLO, vjp};
+
+/// Options under which only calls of Rust functions cannot be written.
+const ALL: Options = Options { custom_calls: true, max_steps: Some(8), locations: true };
+
+/// Returns the text of a function, checked, or the message of the error.
+fn written(m: &Module, f: FuncId, options: &Options) -> Result<String, String> {
+    match text(m, f, options) {
+        Ok(text) => match check(&text) {
+            Ok(()) => Ok(text),
+            Err(wrong) => panic!("{wrong}\n{text}"),
+        },
+        Err(problem) => {
+            assert_eq!(problem.kind, Kind::Target, "{problem}");
+            assert!(!problem.help.is_empty(), "{problem}");
+            Err(problem.message)
+        }
+    }
+}
+
+#[test]
+fn samples_are_written_or_listed() {
+    let mut m = Module::new();
+    let mut missing: BTreeMap<String, String> = BTreeMap::new();
+    for case in cases(&mut m) {
+        if let Err(message) = written(&m, case.f, &Options::default()) {
+            missing.insert(case.name.clone(), message);
+        }
+        let provided = written(&m, case.f, &ALL);
+        let calls_out = m.runs_outside(case.f);
+        assert_eq!(provided.is_err(), calls_out, "{}: {provided:?}", case.name);
+    }
+    let list: String = missing.iter().map(|(name, why)| format!("{name}: {why}\n")).collect();
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/stablehlo_missing.txt");
+    if std::env::var_os("BLESS").is_some() {
+        std::fs::write(file, list).unwrap();
+    } else {
+        assert_eq!(list, std::fs::read_to_string(file).unwrap());
+    }
+}
+
+#[test]
+fn examples_and_their_gradients_are_written() {
+    for example in EXAMPLES {
+        let (mut m, case) = example.read().unwrap();
+        written(&m, case.f, &ALL).unwrap();
+        let of = vjp(&mut m, case.f, &case.floats()).unwrap();
+        written(&m, of.function, &ALL).unwrap();
+        let f = BEFORE_STABLEHLO.observed(&mut m, of.function, &mut |_| ()).unwrap();
+        written(&m, f, &ALL).unwrap();
+    }
+}
+
+#[test]
+fn random_programs_are_written() {
+    for seed in Sweep::StableHlo.seeds() {
+        let mut m = Module::new();
+        let case = Recipe::draw(seed).program(&mut m).unwrap();
+        let f = BEFORE_STABLEHLO.observed(&mut m, case.f, &mut |_| ()).unwrap();
+        for f in [case.f, f] {
+            written(&m, f, &ALL).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+        }
+    }
+}
+
+/// The programs of the conformance suite, with their derivatives.
+#[test]
+fn golden_cases_are_written() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/golden/ops.jsonl");
+    let cases = std::fs::read_to_string(file).unwrap();
+    let mut count = 0;
+    for program in golden_programs(&cases, &ALL).unwrap() {
+        let name = program.name;
+        let text = program.stablehlo.unwrap_or_else(|e| panic!("{name}: {e}"));
+        check(&text).unwrap_or_else(|e| panic!("{name}: {e}\n{text}"));
+        count += 1;
+    }
+    assert!(count > 300, "{count} programs");
+}
+
+/// A recursion of depth 20 that calls itself twice has a million calls if each is replaced by a copy.
+#[test]
+fn recursions_stay_calls() {
+    let mut text = "func @f0(%0: f64[]) -> (f64[]) {
+  %1: f64[] = sin %0
+  return %1
+}
+"
+    .to_owned();
+    for i in 1..=20 {
+        let below = i - 1;
+        text += &format!(
+            "func @f{i}(%0: f64[]) -> (f64[]) {{
+  %1: f64[] = call{{function=@f{below}, outline=true}} %0
+  %2: f64[] = call{{function=@f{below}, outline=true}} %1
+  return %2
+}}
+"
+        );
+    }
+    let m = tapeloom_ir::parse_module(&text).unwrap();
+    let (f, _) = m.iter().last().unwrap();
+    let text = written(&m, f, &Options::default()).unwrap();
+    assert_eq!(text.matches("inlineable = \"false\"").count(), 40);
+    assert_eq!(text.matches("func.func").count(), 21);
+}
