@@ -406,7 +406,9 @@ pub(super) const CEIL: Row = Row {
 
 /// `round x`: to the nearest integer, halves away from zero.
 pub(super) const ROUND: Row = Row {
-    code: unary!("round", 3, Jumps, Positive, StableHlo::Operation("stablehlo.round_nearest_afz"), parted math::Round),
+    code: unary!(
+        "round", 3, Jumps, Positive, StableHlo::Operation("stablehlo.round_nearest_afz"), parted math::Round
+    ),
     math: "nearest integer, halves away from zero",
     signature: Signature::Float,
     partials: &[STEP],
@@ -433,7 +435,11 @@ pub(super) const ROUND: Row = Row {
 
 /// `round x`: to the nearest integer, halves to the even one.
 pub(super) const ROUND_EVEN: Row = Row {
-    code: unary!("round_even", 3, Jumps, Positive, StableHlo::Operation("stablehlo.round_nearest_even"), parted math::RoundEven),
+    code: unary!(
+        "round_even", 3, Jumps, Positive,
+        StableHlo::Operation("stablehlo.round_nearest_even"),
+        parted math::RoundEven
+    ),
     math: "nearest integer, halves to the even one",
     signature: Signature::Float,
     partials: &[STEP],

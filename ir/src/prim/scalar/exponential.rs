@@ -14,7 +14,9 @@ pub(super) const FAMILY: Family = Family::Exponential;
 
 /// `eˣ`
 pub(super) const EXP: Row = Row {
-    code: unary!("exp", 16, Continuous, Plus, StableHlo::Operation("stablehlo.exponential"), parted math::Exp),
+    code: unary!(
+        "exp", 16, Continuous, Plus, StableHlo::Operation("stablehlo.exponential"), parted math::Exp
+    ),
     math: "eˣ",
     signature: Signature::Float,
     partials: &[Partial::Of(|t, _, y| t * y)],
@@ -27,7 +29,9 @@ pub(super) const EXP: Row = Row {
 
 /// `2ˣ`
 pub(super) const EXP2: Row = Row {
-    code: unary!("exp2", 16, Continuous, Plus, StableHlo::Formula(|x| x[0].number(2.0).pow(x[0])), parted math::Exp2),
+    code: unary!(
+        "exp2", 16, Continuous, Plus, StableHlo::Formula(|x| x[0].number(2.0).pow(x[0])), parted math::Exp2
+    ),
     math: "2ˣ",
     signature: Signature::Float,
     partials: &[Partial::Of(|t, _, y| t * (y * LN_2))],
@@ -40,7 +44,11 @@ pub(super) const EXP2: Row = Row {
 
 /// `eˣ - 1`
 pub(super) const EXPM1: Row = Row {
-    code: unary!("expm1", 16, Continuous, Operand, StableHlo::Operation("stablehlo.exponential_minus_one"), parted math::Expm1),
+    code: unary!(
+        "expm1", 16, Continuous, Operand,
+        StableHlo::Operation("stablehlo.exponential_minus_one"),
+        parted math::Expm1
+    ),
     math: "eˣ - 1",
     signature: Signature::Float,
     // The partial is not `f + 1` with the value f, because that is 0 where f rounds to -1.
@@ -54,7 +62,9 @@ pub(super) const EXPM1: Row = Row {
 
 /// `ln x`
 pub(super) const LOG: Row = Row {
-    code: unary!("log", 20, Continuous, NeverMinusZero, StableHlo::Operation("stablehlo.log"), parted math::Log),
+    code: unary!(
+        "log", 20, Continuous, NeverMinusZero, StableHlo::Operation("stablehlo.log"), parted math::Log
+    ),
     math: "ln x",
     signature: Signature::Float,
     partials: &[Partial::Of(|t, x, _| t / x[0])],
@@ -76,7 +86,9 @@ pub(super) const LOG: Row = Row {
 
 /// `log₂ x`
 pub(super) const LOG2: Row = Row {
-    code: unary!("log2", 20, Continuous, NeverMinusZero, StableHlo::Formula(|x| x[0].log() / LN_2), parted math::Log2),
+    code: unary!(
+        "log2", 20, Continuous, NeverMinusZero, StableHlo::Formula(|x| x[0].log() / LN_2), parted math::Log2
+    ),
     math: "log₂ x",
     signature: Signature::Float,
     partials: &[Partial::Of(|t, x, _| t * (LOG2_E / x[0]))],
@@ -89,7 +101,11 @@ pub(super) const LOG2: Row = Row {
 
 /// `log₁₀ x`
 pub(super) const LOG10: Row = Row {
-    code: unary!("log10", 20, Continuous, NeverMinusZero, StableHlo::Formula(|x| x[0].log() / LN_10), parted math::Log10),
+    code: unary!(
+        "log10", 20, Continuous, NeverMinusZero,
+        StableHlo::Formula(|x| x[0].log() / LN_10),
+        parted math::Log10
+    ),
     math: "log₁₀ x",
     signature: Signature::Float,
     partials: &[Partial::Of(|t, x, _| t * (LOG10_E / x[0]))],
@@ -102,7 +118,9 @@ pub(super) const LOG10: Row = Row {
 
 /// `ln(1 + x)`
 pub(super) const LOG1P: Row = Row {
-    code: unary!("log1p", 20, Continuous, Operand, StableHlo::Operation("stablehlo.log_plus_one"), parted math::Log1p),
+    code: unary!(
+        "log1p", 20, Continuous, Operand, StableHlo::Operation("stablehlo.log_plus_one"), parted math::Log1p
+    ),
     math: "ln(1 + x)",
     signature: Signature::Float,
     partials: &[Partial::Of(|t, x, _| t / (x[0] + 1.0))],
@@ -128,7 +146,9 @@ pub(super) const SQRT: Row = Row {
 
 /// `1 / √x`
 pub(super) const RSQRT: Row = Row {
-    code: unary!("rsqrt", 8, Continuous, NeverMinusZero, StableHlo::Operation("stablehlo.rsqrt"), parted math::Rsqrt),
+    code: unary!(
+        "rsqrt", 8, Continuous, NeverMinusZero, StableHlo::Operation("stablehlo.rsqrt"), parted math::Rsqrt
+    ),
     math: "1 / √x",
     signature: Signature::Float,
     partials: &[Partial::Of(|t, x, y| t * (-0.5 * (y / x[0])))],
@@ -141,7 +161,9 @@ pub(super) const RSQRT: Row = Row {
 
 /// `∛x`
 pub(super) const CBRT: Row = Row {
-    code: unary!("cbrt", 32, Continuous, Operand, StableHlo::Operation("stablehlo.cbrt"), parted math::Cbrt),
+    code: unary!(
+        "cbrt", 32, Continuous, Operand, StableHlo::Operation("stablehlo.cbrt"), parted math::Cbrt
+    ),
     math: "∛x",
     signature: Signature::Float,
     partials: &[Partial::Of(|t, _, y| t * (1.0 / 3.0 / (y * y)))],
@@ -154,7 +176,9 @@ pub(super) const CBRT: Row = Row {
 
 /// `√(x² + y²)`
 pub(super) const HYPOT: Row = Row {
-    code: binary!("hypot", 16, Continuous, Plus, StableHlo::Formula(|x| scaled_hypot(x[0].abs(), x[1].abs())), parted math::Hypot),
+    code: binary!(
+        "hypot", 16, Continuous, Plus, StableHlo::Formula(scaled_hypot), parted math::Hypot
+    ),
     math: "√(x² + y²)",
     signature: Signature::Float,
     partials: &[Partial::Of(|t, x, h| step(t, x, 0, h)), Partial::Of(|t, x, h| step(t, x, 1, h))],
@@ -199,7 +223,11 @@ fn step<'b, 'm>(t: Expr<'b, 'm>, x: &[Expr<'b, 'm>], i: usize, h: Expr<'b, 'm>) 
 
 /// `ln(1 + eˣ)`
 pub(super) const SOFTPLUS: Row = Row {
-    code: unary!("softplus", 36, Continuous, Plus, StableHlo::Formula(|x| x[0].max(x[0].number(0.0)) + (-x[0].abs()).exp().log1p()), parted math::Softplus),
+    code: unary!(
+        "softplus", 36, Continuous, Plus,
+        StableHlo::Formula(|x| x[0].max(x[0].number(0.0)) + (-x[0].abs()).exp().log1p()),
+        parted math::Softplus
+    ),
     math: "ln(1 + eˣ)",
     signature: Signature::Float,
     partials: &[Partial::Of(|t, x, _| t * x[0].logistic())],
@@ -249,7 +277,9 @@ fn share<'b, 'm>(x: Expr<'b, 'm>, y: Expr<'b, 'm>) -> Expr<'b, 'm> {
 
 /// `x ** y`
 pub(super) const POW: Row = Row {
-    code: binary!("pow", 70, Continuous, Positive, StableHlo::Operation("stablehlo.power"), parted math::Pow),
+    code: binary!(
+        "pow", 70, Continuous, Positive, StableHlo::Operation("stablehlo.power"), parted math::Pow
+    ),
     math: "xʸ",
     signature: Signature::Float,
     partials: &[Partial::Of(pow_x), Partial::Of(pow_y)],
@@ -350,8 +380,9 @@ fn pow_y<'b, 'm>(t: Expr<'b, 'm>, x: &[Expr<'b, 'm>], power: Expr<'b, 'm>) -> Ex
     t * (x.eq(x.number(0.0)).select(x.number(1.0), x).log() * power)
 }
 
-/// Returns `√(a² + b²)` for non-negative a and b, scaled by the larger one, so that no square overflows.
-fn scaled_hypot<'b, 'm>(a: Expr<'b, 'm>, b: Expr<'b, 'm>) -> Expr<'b, 'm> {
+/// Returns `√(x² + y²)`, scaled by the longer leg, so that no square overflows.
+fn scaled_hypot<'b, 'm>(x: &[Expr<'b, 'm>]) -> Expr<'b, 'm> {
+    let (a, b) = (x[0].abs(), x[1].abs());
     let (zero, infinity) = (a.number(0.0), a.number(f64::INFINITY));
     let (long, short) = (a.max(b), a.min(b));
     let ratio = long.eq(zero).select(zero, short / long);

@@ -237,8 +237,8 @@ macro_rules! recording {
 }
 
 /// Defines the code of a library function of one argument from its name, cost, continuity, sign
-/// ([`crate::prim::SignOf`]), form in StableHLO ([`crate::prim::StableHlo`]) and f64 version, whose result the f32 version rounds once. With `parted`, both
-/// versions come from one generic source ([`crate::math::Parted`]); with `in_f32`, the f32 version has a source of its own
+/// ([`crate::prim::SignOf`]), form in StableHLO ([`crate::prim::StableHlo`]) and f64 version, whose result the f32
+/// version rounds once. With `parted`, both versions come from one generic source ([`crate::math::Parted`]); with `in_f32`, the f32 version has a source of its own
 /// ([`crate::math::PartedF32`]).
 macro_rules! unary {
     ($name:literal, $flops:literal, $jumps:ident, $sign:ident, $hlo:expr, parted $f:path) => {{

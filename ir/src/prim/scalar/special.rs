@@ -16,7 +16,9 @@ pub(super) const FAMILY: Family = Family::Special;
 
 /// The logistic function `1 / (1 + e⁻ˣ)`.
 pub(super) const LOGISTIC: Row = Row {
-    code: unary!("logistic", 20, Continuous, Plus, StableHlo::Operation("stablehlo.logistic"), parted math::Logistic),
+    code: unary!(
+        "logistic", 20, Continuous, Plus, StableHlo::Operation("stablehlo.logistic"), parted math::Logistic
+    ),
     math: "1 / (1 + e⁻ˣ)",
     signature: Signature::Float,
     // The partial is not `f (1 - f)` with the value f, because that is 0 where f rounds to 1, although the derivative
@@ -48,7 +50,9 @@ pub(super) const LOGISTIC_DENSITY: Row = Row {
 
 /// The error function `2/√π ∫₀ˣ exp(-s²) ds`.
 pub(super) const ERF: Row = Row {
-    code: unary!("erf", 32, Continuous, Operand, StableHlo::Operation("chlo.erf"), parted math::Erf),
+    code: unary!(
+        "erf", 32, Continuous, Operand, StableHlo::Operation("chlo.erf"), parted math::Erf
+    ),
     math: "2/√π ∫₀ˣ exp(-s²) ds",
     signature: Signature::Float,
     partials: &[Partial::Of(|t, x, _| t * (FRAC_2_SQRT_PI * (-(x[0] * x[0])).exp()))],
@@ -61,7 +65,9 @@ pub(super) const ERF: Row = Row {
 
 /// The complementary error function `1 - erf x`.
 pub(super) const ERFC: Row = Row {
-    code: unary!("erfc", 40, Continuous, Plus, StableHlo::Operation("chlo.erfc"), parted math::Erfc),
+    code: unary!(
+        "erfc", 40, Continuous, Plus, StableHlo::Operation("chlo.erfc"), parted math::Erfc
+    ),
     math: "1 - erf x",
     signature: Signature::Float,
     partials: &[Partial::Of(|t, x, _| t * (-FRAC_2_SQRT_PI * (-(x[0] * x[0])).exp()))],
@@ -74,7 +80,9 @@ pub(super) const ERFC: Row = Row {
 
 /// The inverse of the error function, `erf⁻¹ x`.
 pub(super) const ERF_INV: Row = Row {
-    code: unary!("erf_inv", 48, Continuous, Operand, StableHlo::Operation("chlo.erf_inv"), parted math::ErfInv),
+    code: unary!(
+        "erf_inv", 48, Continuous, Operand, StableHlo::Operation("chlo.erf_inv"), parted math::ErfInv
+    ),
     math: "erf⁻¹ x",
     signature: Signature::Float,
     partials: &[Partial::Of(|t, _, y| t * (1.0 / FRAC_2_SQRT_PI * (y * y).exp()))],
@@ -92,7 +100,7 @@ pub(super) const ERFC_INV: Row = Row {
         60,
         Continuous,
         Unknown,
-        StableHlo::Formula(|x| inverse_of_erfc(x[0])),
+        StableHlo::Formula(inverse_of_erfc),
         math::erfc_inv
     ),
     math: "erfc⁻¹ x",
@@ -107,7 +115,11 @@ pub(super) const ERFC_INV: Row = Row {
 
 /// The normal distribution function: `∫ φ from -∞ to x`, with the normal density φ.
 pub(super) const NDTR: Row = Row {
-    code: unary!("ndtr", 44, Continuous, Plus, StableHlo::Formula(|x| 0.5 * (x[0] * -FRAC_1_SQRT_2).erfc()), parted math::Ndtr),
+    code: unary!(
+        "ndtr", 44, Continuous, Plus,
+        StableHlo::Formula(|x| 0.5 * (x[0] * -FRAC_1_SQRT_2).erfc()),
+        parted math::Ndtr
+    ),
     math: "1/√(2π) ∫₋∞ˣ exp(-s²/2) ds",
     signature: Signature::Float,
     partials: &[Partial::Of(|t, x, _| t * (FRAC_1_SQRT_TAU * (-0.5 * x[0] * x[0]).exp()))],
@@ -123,7 +135,11 @@ const FRAC_1_SQRT_TAU: f64 = 0.5 * FRAC_2_SQRT_PI * FRAC_1_SQRT_2;
 
 /// The logarithm of the gamma function, `ln |Γ(x)|`.
 pub(super) const LGAMMA: Row = Row {
-    code: unary!("lgamma", 32, Continuous, Unknown, StableHlo::Operation("chlo.lgamma"), math::lgamma, in_f32 math::LgammaF32),
+    code: unary!(
+        "lgamma", 32, Continuous, Unknown,
+        StableHlo::Operation("chlo.lgamma"),
+        math::lgamma, in_f32 math::LgammaF32
+    ),
     math: "ln |Γ(x)|",
     signature: Signature::Float,
     partials: &[Partial::Of(|t, x, _| t * x[0].digamma())],
@@ -136,7 +152,11 @@ pub(super) const LGAMMA: Row = Row {
 
 /// The digamma function `ψ(x) = Γ'(x) / Γ(x)`.
 pub(super) const DIGAMMA: Row = Row {
-    code: unary!("digamma", 32, Continuous, Unknown, StableHlo::Operation("chlo.digamma"), math::digamma, in_f32 math::DigammaF32),
+    code: unary!(
+        "digamma", 32, Continuous, Unknown,
+        StableHlo::Operation("chlo.digamma"),
+        math::digamma, in_f32 math::DigammaF32
+    ),
     math: "ψ(x) = Γ'(x) / Γ(x)",
     signature: Signature::Float,
     partials: &[Partial::Of(|t, x, _| t * x[0].unary(Polygamma { n: 1 }))],
@@ -342,7 +362,8 @@ const POSITIVE_PAIRS: &[&[f64]] = &[
 /// Returns the y with `erfc(y) = x`: an estimate with an error below 5e-4, and three steps of Halley's method.
 ///
 /// Source of the estimate: Abramowitz and Stegun, *Handbook of Mathematical Functions*, 26.2.23, for normal quantiles.
-fn inverse_of_erfc<'b, 'm>(x: Expr<'b, 'm>) -> Expr<'b, 'm> {
+fn inverse_of_erfc<'b, 'm>(x: &[Expr<'b, 'm>]) -> Expr<'b, 'm> {
+    let x = x[0];
     let (zero, infinity) = (x.number(0.0), x.number(f64::INFINITY));
     // erfc(-y) = 2 - erfc(y), so it is enough to invert on (0, 1].
     let above = x.gt(x.number(1.0));

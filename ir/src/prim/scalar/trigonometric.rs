@@ -13,7 +13,9 @@ pub(super) const FAMILY: Family = Family::Trigonometric;
 
 /// `sin x`
 pub(super) const SIN: Row = Row {
-    code: unary!("sin", 16, Continuous, Zero, StableHlo::Operation("stablehlo.sine"), parted math::Sin),
+    code: unary!(
+        "sin", 16, Continuous, Zero, StableHlo::Operation("stablehlo.sine"), parted math::Sin
+    ),
     math: "sin x",
     signature: Signature::Float,
     partials: &[Partial::Of(|t, x, _| t * x[0].cos())],
@@ -26,7 +28,9 @@ pub(super) const SIN: Row = Row {
 
 /// `cos x`
 pub(super) const COS: Row = Row {
-    code: unary!("cos", 16, Continuous, NeverMinusZero, StableHlo::Operation("stablehlo.cosine"), parted math::Cos),
+    code: unary!(
+        "cos", 16, Continuous, NeverMinusZero, StableHlo::Operation("stablehlo.cosine"), parted math::Cos
+    ),
     math: "cos x",
     signature: Signature::Float,
     partials: &[Partial::Minus(|t, x, _| t * x[0].sin())],
@@ -39,7 +43,9 @@ pub(super) const COS: Row = Row {
 
 /// `tan x`
 pub(super) const TAN: Row = Row {
-    code: unary!("tan", 28, Continuous, Zero, StableHlo::Operation("stablehlo.tan"), parted math::Tan),
+    code: unary!(
+        "tan", 28, Continuous, Zero, StableHlo::Operation("stablehlo.tan"), parted math::Tan
+    ),
     math: "tan x",
     signature: Signature::Float,
     partials: &[Partial::Of(|t, _, y| t * (y * y + 1.0))],
@@ -52,7 +58,9 @@ pub(super) const TAN: Row = Row {
 
 /// `arcsin x`
 pub(super) const ASIN: Row = Row {
-    code: unary!("asin", 32, Continuous, Operand, StableHlo::Operation("chlo.asin"), parted math::Asin),
+    code: unary!(
+        "asin", 32, Continuous, Operand, StableHlo::Operation("chlo.asin"), parted math::Asin
+    ),
     math: "arcsin x",
     signature: Signature::Float,
     partials: &[Partial::Of(|t, x, _| t * ((1.0 - x[0]) * (1.0 + x[0])).rsqrt())],
@@ -65,7 +73,9 @@ pub(super) const ASIN: Row = Row {
 
 /// `arccos x`
 pub(super) const ACOS: Row = Row {
-    code: unary!("acos", 32, Continuous, Plus, StableHlo::Operation("chlo.acos"), parted math::Acos),
+    code: unary!(
+        "acos", 32, Continuous, Plus, StableHlo::Operation("chlo.acos"), parted math::Acos
+    ),
     math: "arccos x",
     signature: Signature::Float,
     partials: &[Partial::Minus(|t, x, _| t * ((1.0 - x[0]) * (1.0 + x[0])).rsqrt())],
@@ -78,7 +88,9 @@ pub(super) const ACOS: Row = Row {
 
 /// `arctan x`
 pub(super) const ATAN: Row = Row {
-    code: unary!("atan", 32, Continuous, Operand, StableHlo::Operation("chlo.atan"), parted math::Atan),
+    code: unary!(
+        "atan", 32, Continuous, Operand, StableHlo::Operation("chlo.atan"), parted math::Atan
+    ),
     math: "arctan x",
     signature: Signature::Float,
     partials: &[Partial::Of(|t, x, _| t / (x[0] * x[0] + 1.0))],
@@ -91,7 +103,9 @@ pub(super) const ATAN: Row = Row {
 
 /// `atan2(x, y)`
 pub(super) const ATAN2: Row = Row {
-    code: binary!("atan2", 40, Jumps, Positive, StableHlo::Operation("stablehlo.atan2"), parted math::Atan2),
+    code: binary!(
+        "atan2", 40, Jumps, Positive, StableHlo::Operation("stablehlo.atan2"), parted math::Atan2
+    ),
     math: "the angle of the point (y, x)",
     signature: Signature::Float,
     partials: &[
@@ -126,7 +140,9 @@ fn over_square<'b, 'm>(z: Expr<'b, 'm>, x: &[Expr<'b, 'm>]) -> Expr<'b, 'm> {
 
 /// `sinh x`
 pub(super) const SINH: Row = Row {
-    code: unary!("sinh", 28, Continuous, Operand, StableHlo::Operation("chlo.sinh"), parted math::Sinh),
+    code: unary!(
+        "sinh", 28, Continuous, Operand, StableHlo::Operation("chlo.sinh"), parted math::Sinh
+    ),
     math: "sinh x",
     signature: Signature::Float,
     partials: &[Partial::Of(|t, x, _| t * x[0].cosh())],
@@ -139,7 +155,9 @@ pub(super) const SINH: Row = Row {
 
 /// `cosh x`
 pub(super) const COSH: Row = Row {
-    code: unary!("cosh", 28, Continuous, Plus, StableHlo::Operation("chlo.cosh"), parted math::Cosh),
+    code: unary!(
+        "cosh", 28, Continuous, Plus, StableHlo::Operation("chlo.cosh"), parted math::Cosh
+    ),
     math: "cosh x",
     signature: Signature::Float,
     partials: &[Partial::Of(|t, x, _| t * x[0].sinh())],
@@ -158,7 +176,9 @@ pub(super) const COSH: Row = Row {
 
 /// `tanh x`
 pub(super) const TANH: Row = Row {
-    code: unary!("tanh", 28, Continuous, Operand, StableHlo::Operation("stablehlo.tanh"), parted math::Tanh),
+    code: unary!(
+        "tanh", 28, Continuous, Operand, StableHlo::Operation("stablehlo.tanh"), parted math::Tanh
+    ),
     math: "tanh x",
     signature: Signature::Float,
     // The partial is not `1 - f²` with the value f, because that is 0 where f rounds to 1, although the derivative is
@@ -212,7 +232,9 @@ pub(super) const SECH_SQUARE: Row = Row {
 
 /// `arsinh x`
 pub(super) const ASINH: Row = Row {
-    code: unary!("asinh", 32, Continuous, Operand, StableHlo::Operation("chlo.asinh"), parted math::Asinh),
+    code: unary!(
+        "asinh", 32, Continuous, Operand, StableHlo::Operation("chlo.asinh"), parted math::Asinh
+    ),
     math: "arsinh x",
     signature: Signature::Float,
     // The partial is not computed as rsqrt(x² + 1), because that is 0 where the square of x overflows.
@@ -226,7 +248,9 @@ pub(super) const ASINH: Row = Row {
 
 /// `arcosh x`
 pub(super) const ACOSH: Row = Row {
-    code: unary!("acosh", 32, Continuous, Plus, StableHlo::Operation("chlo.acosh"), parted math::Acosh),
+    code: unary!(
+        "acosh", 32, Continuous, Plus, StableHlo::Operation("chlo.acosh"), parted math::Acosh
+    ),
     math: "arcosh x",
     signature: Signature::Float,
     // The partial 1 / √(x² - 1) is computed from two roots, since the product of the factors would overflow. It is
@@ -244,7 +268,9 @@ pub(super) const ACOSH: Row = Row {
 
 /// `artanh x`
 pub(super) const ATANH: Row = Row {
-    code: unary!("atanh", 32, Continuous, Operand, StableHlo::Operation("chlo.atanh"), parted math::Atanh),
+    code: unary!(
+        "atanh", 32, Continuous, Operand, StableHlo::Operation("chlo.atanh"), parted math::Atanh
+    ),
     math: "artanh x",
     signature: Signature::Float,
     partials: &[Partial::Of(|t, x, _| t / ((1.0 - x[0]) * (1.0 + x[0])))],
