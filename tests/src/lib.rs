@@ -30,6 +30,7 @@
 //! - [`Listener`]: a log of ordered effects;
 //! - [`wide`]: loops and branches with very many values, to measure compile time;
 //! - [`transform_words`]: transforms applied one after the other, each tested against the program before it;
+//! - [`xla`]: programs in StableHLO on a plugin of XLA;
 //! - [`TextTest`]: a test as a text file, with a program, a pipeline, and the expected output.
 
 mod agreement;
@@ -77,6 +78,7 @@ pub mod transform_words;
 pub mod transformer;
 pub mod vectors;
 pub mod wide;
+pub mod xla;
 
 pub use agreement::{Agreement, rounded};
 pub use counting::Counting;

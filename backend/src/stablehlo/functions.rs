@@ -4,8 +4,8 @@
 //! written into their regions, unless they run in several places: then they are private functions, too, so that the text
 //! is as long as the program.
 //!
-//! XLA replaces calls by copies of their functions. A program whose copies would be many times as long as itself, such as
-//! a recursion that calls itself twice, keeps its calls: they have the attribute `inlineable = "false"`.
+//! XLA copies a function for each of its calls, also if the calls have the attribute `inlineable = "false"`. So a recursion
+//! that calls itself twice is short as text, and compiles in exponential time.
 
 use super::control::{self, grouped};
 use super::convolution::{Convolution, Definitions};
@@ -24,17 +24,12 @@ use tapeloom_ir::{
 /// The arrays of a value: one for an array, and one for each array of a tape's records.
 pub(super) type Arrays = Vec<Value>;
 
-/// The number of equations of a program, with all calls replaced by copies, up to which no call is kept.
-const LONG: u64 = 20_000;
-
 /// A program that is written as text.
 pub(super) struct Program<'a> {
     pub(super) module: &'a Module,
     pub(super) options: &'a Options,
     /// Per function: in how many places it runs.
     uses: BTreeMap<FuncId, usize>,
-    /// Whether functions that are called in several places stay calls.
-    keeps_calls: bool,
     symbols: BTreeMap<FuncId, String>,
     taken: BTreeSet<String>,
     /// The functions that are called and not yet written.
@@ -43,17 +38,12 @@ pub(super) struct Program<'a> {
 
 /// Returns the text of a function and of all functions that it calls.
 pub(super) fn text(module: &Module, f: FuncId, options: &Options) -> Result<String, Problem> {
-    let (uses, sizes) = measure(module, f);
-    let own: u64 = uses.keys().map(|f| module.function(*f).equations.len() as u64).sum();
-    let copied = sizes.get(&f).copied().unwrap_or(0);
-    let taken = BTreeSet::from(["main".to_owned()]);
     let mut p = Program {
         module,
         options,
-        uses,
-        keeps_calls: copied > LONG && copied > own.saturating_mul(4),
+        uses: uses(module, f),
         symbols: BTreeMap::new(),
-        taken,
+        taken: BTreeSet::from(["main".to_owned()]),
         pending: Vec::new(),
     };
     let mut all = format!("module @{} {{\n", symbol(&module.function(f).name));
@@ -69,9 +59,8 @@ pub(super) fn text(module: &Module, f: FuncId, options: &Options) -> Result<Stri
     Ok(all)
 }
 
-/// Returns, for `f` and each function that it runs, in how many places the function runs, and the number of its
-/// equations with all calls replaced by copies.
-fn measure(module: &Module, f: FuncId) -> (BTreeMap<FuncId, usize>, BTreeMap<FuncId, u64>) {
+/// Returns, for `f` and each function that it runs, in how many places the function runs.
+fn uses(module: &Module, f: FuncId) -> BTreeMap<FuncId, usize> {
     let mut uses = BTreeMap::from([(f, 0)]);
     let mut open = vec![f];
     while let Some(f) = open.pop() {
@@ -83,16 +72,7 @@ fn measure(module: &Module, f: FuncId) -> (BTreeMap<FuncId, usize>, BTreeMap<Fun
             *count += 1;
         }
     }
-    // Functions refer only to functions added before them.
-    let mut sizes = BTreeMap::new();
-    for f in uses.keys() {
-        let of = module.function(*f);
-        let inside = of.equations.iter().flat_map(|e| ran(module, *f, e));
-        let inside = inside.map(|callee| sizes.get(&callee).copied().unwrap_or(0));
-        let size = inside.fold(of.equations.len() as u64, u64::saturating_add);
-        sizes.insert(*f, size);
-    }
-    (uses, sizes)
+    uses
 }
 
 /// Returns the functions that the text of an equation runs.
@@ -183,14 +163,9 @@ impl Program<'_> {
     /// Appends a call.
     fn call(&mut self, w: &mut Writer, f: FuncId, args: &[Arrays]) -> Result<Vec<Arrays>, Problem> {
         let types = self.arrays(&self.module.function(f).result_types())?;
-        let several = self.uses.get(&f).is_some_and(|n| *n > 1);
-        let kept = match self.keeps_calls && several {
-            true => " {mhlo.frontend_attributes = {inlineable = \"false\"}}",
-            false => "",
-        };
         let args: Vec<Value> = args.concat();
         let text = format!(
-            "func.call @{}({}){kept} : ({}) -> ({})",
+            "func.call @{}({}) : ({}) -> ({})",
             self.symbol_of(f),
             names(&args),
             tensors(args.iter().map(|x| &x.ty)),

@@ -32,6 +32,9 @@
 //! ([`StableHlo`](tapeloom_ir::prim::StableHlo) says which). Where StableHLO leaves a result open, the text says what we mean:
 //! conversions saturate, the last of several writes remains, nan sorts last, and so on; the files below say how.
 //!
+//! Two defaults of XLA on CPUs are no StableHLO: `maximum` and `minimum` of a number and nan are the number, unless the option
+//! `xla_cpu_enable_fast_min_max` is false (JAX sets it), and subnormal numbers count as zero.
+//!
 //! | file | writes |
 //! |---|---|
 //! | `functions` | functions, calls, and each equation by its lowering |

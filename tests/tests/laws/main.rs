@@ -32,6 +32,7 @@ mod stablehlo;
 mod values;
 mod vocabulary;
 mod window_sums;
+mod xla;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use tapeloom_ir::{Module, print_function};
