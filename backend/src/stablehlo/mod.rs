@@ -8,7 +8,7 @@
 //! use tapeloom_backend::stablehlo;
 //! use tapeloom_ir::parse_module;
 //! let module = parse_module("func @f(%0: f64[3], %1: f64[3]) -> (f64[]) {
-//!   %2: f64[] = dot{batch=[], contract=[0,0]} %0, %1
+//!   %2: f64[] = dot{lhs_batch=[], rhs_batch=[], lhs_contract=[0], rhs_contract=[0]} %0, %1
 //!   %3: f64[] = tanh %2
 //!   return %3
 //! }").map_err(|e| e[0].clone())?;

@@ -8,6 +8,8 @@ use serde_json::Value;
 use tapeloom::conv::{self, Conv, Windows, windows};
 use tapeloom::fft::Mode;
 use tapeloom::prelude::*;
+use tapeloom_tests::stablehlo_check::check;
+use tapeloom_tests::xla::Xla;
 
 type Call = fn(&Value, &[Var]) -> Var;
 
@@ -117,6 +119,64 @@ fn derivatives_are_those_of_jax_and_of_differences() {
             why = why.or(check_grads(loss, &case.args, 2).err().map(|e| e.to_string()));
         }
         wrong.extend(why.map(|why| format!("{} {how}: {why}", case.name)));
+    }
+    report(&wrong);
+}
+
+/// In StableHLO text, products over windows are convolutions, in derivatives too: two for the value and the derivative in
+/// the kernel, and one more for the derivative in the array. Windows are gathered nowhere.
+#[test]
+fn products_over_windows_are_written_as_convolutions() {
+    let mut wrong = Vec::new();
+    let mut count = 0;
+    for (line, case) in cases() {
+        let how = &line["how"];
+        let f = |x: Vec<Var>| vec![(case.call)(how, &x)];
+        let loss = |x: Vec<Var>| weighted(f(x)).sin();
+        let texts = [jit(f).stablehlo(&case.args), jit(grad(loss)).stablehlo(&case.args)];
+        let [value, gradient] = texts.map(Result::unwrap);
+        for text in [&value, &gradient] {
+            check(text).unwrap_or_else(|e| panic!("{}: {e}\n{text}", case.name));
+        }
+        // Without spatial axes there are no windows, nor for a kernel of one element; empty arrays have no products.
+        let of_one =
+            case.args.get(1).is_none_or(|w| w.shape().iter().rev().take(2).any(|n| *n < 2));
+        let is_empty = case.args.iter().chain(&case.out).any(|x| x.elements() == 0);
+        let is_flat = case.args[0].shape().len() == 2 && case.name == "conv";
+        if case.name.ends_with("pool") || of_one || is_flat || is_empty {
+            continue;
+        }
+        count += 1;
+        let convolutions = |text: &str| text.matches("stablehlo.convolution").count();
+        let found = (convolutions(&value), convolutions(&gradient));
+        if found != (1, 3) || gradient.contains("stablehlo.gather") {
+            wrong.push(format!("{} {how}: {found:?} convolutions", case.name));
+        }
+    }
+    report(&wrong);
+    assert!(count > 200, "{count} convolutions");
+}
+
+/// XLA computes the recorded values and gradients from the StableHLO text.
+#[test]
+fn xla_computes_the_values_of_jax() {
+    let Some(xla) = Xla::or_skip() else { return };
+    let mut wrong = Vec::new();
+    for (line, case) in cases() {
+        let how = &line["how"];
+        let f = |x: Vec<Var>| vec![(case.call)(how, &x)];
+        let loss = |x: Vec<Var>| weighted(f(x));
+        let mut compare = |text: String, want: &[Tensor]| {
+            let why = match xla.run(&text, &case.args) {
+                Ok(found) => differ(&found, want, within(&case).max(1e-11)),
+                Err(failure) => Some(failure.to_string()),
+            };
+            wrong.extend(why.map(|why| format!("{} {how}: {why}\n{text}", case.name)));
+        };
+        compare(jit(f).stablehlo(&case.args).unwrap(), &case.out);
+        if let Some(want) = &case.grad {
+            compare(jit(grad(loss)).stablehlo(&case.args).unwrap(), want);
+        }
     }
     report(&wrong);
 }
