@@ -232,3 +232,52 @@ fn agree(found: &[String], stated: &[String]) -> Result<(), String> {
         false => Err(format!("operands of {found:?}, stated as {stated:?}")),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::check;
+
+    const GOOD: &str = "module @f {
+  func.func public @main(%0: tensor<3xf64>) -> (tensor<3xf64>) {
+    %1 = stablehlo.add %0, %0 : tensor<3xf64>
+    %2 = stablehlo.constant dense<0> : tensor<i64>
+    %3:2 = \"stablehlo.while\"(%2, %1) ({
+    ^bb0(%4: tensor<i64>, %5: tensor<3xf64>):
+      %6 = stablehlo.compare LT, %4, %4, SIGNED : (tensor<i64>, tensor<i64>) -> tensor<i1>
+      stablehlo.return %6 : tensor<i1>
+    }, {
+    ^bb0(%7: tensor<i64>, %8: tensor<3xf64>):
+      %9 = func.call @g(%8) : (tensor<3xf64>) -> (tensor<3xf64>)
+      stablehlo.return %7, %9 : tensor<i64>, tensor<3xf64>
+    }) : (tensor<i64>, tensor<3xf64>) -> (tensor<i64>, tensor<3xf64>) loc(\"a.rs\":3:4)
+    return %3#1 : tensor<3xf64>
+  }
+  func.func private @g(%0: tensor<3xf64>) -> (tensor<3xf64>) {
+    return %0 : tensor<3xf64>
+  }
+}
+";
+
+    #[track_caller]
+    fn refused(from: &str, to: &str, why: &str) {
+        assert!(GOOD.contains(from), "{from}");
+        let found = check(&GOOD.replacen(from, to, 1)).map_err(|e| e.to_string());
+        assert!(found.as_ref().is_err_and(|e| e.contains(why)), "{found:?}");
+    }
+
+    #[test]
+    fn mistakes_are_found() {
+        assert!(check(GOOD).is_ok());
+        refused("add %0, %0", "add %0, %9", "before its definition");
+        refused("%2 = stablehlo.constant", "%1 = stablehlo.constant", "defined twice");
+        refused("%0 : tensor<3xf64>\n    %2", "%0 : tensor<4xf64>\n    %2", "operands of");
+        refused("stablehlo.add", "stablehlo.plus", "unknown operation");
+        // A value of one region is not seen by the other one, nor behind the operation.
+        refused("call @g(%8)", "call @g(%5)", "before its definition");
+        refused("return %3#1", "return %8", "before its definition");
+        refused("@g(%8)", "@h(%8)", "no function @h");
+        refused("private @g(%0: tensor<3xf64>) -> (tensor<3xf64>)", "private @g() -> ()", "");
+        refused("%3:2 =", "%3:3 =", "3 results");
+        refused("return %3#1 : tensor<3xf64>", "return %3#0 : tensor<i64>", "other results");
+    }
+}

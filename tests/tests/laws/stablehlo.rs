@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use tapeloom::prelude::*;
 use tapeloom_backend::stablehlo::{Options, text};
 use tapeloom_ir::{FuncId, Kind, Module};
 use tapeloom_tests::conformance::golden_programs;
@@ -89,6 +90,19 @@ fn golden_cases_are_written() {
         count += 1;
     }
     assert!(count > 300, "{count} programs");
+}
+
+#[test]
+fn errors_have_the_line() {
+    let line = line!() + 1;
+    let f = |x: Var| (2.0 * x).bessel_jn(2);
+    let error = jit(f).stablehlo(1.0).unwrap_err().to_string();
+    assert!(error.contains("no operation for `bessel_j`"), "{error}");
+    assert!(error.contains(&format!("{}:{line}:", file!())), "{error}");
+    let options = Options { locations: true, custom_calls: true, ..Options::default() };
+    let text = jit(f).stablehlo_with(1.0, &options).unwrap();
+    assert!(text.contains("stablehlo.custom_call @tapeloom.bessel_j(%2)"), "{text}");
+    assert!(text.contains(&format!("loc(\"{}\":{line}:", file!())), "{text}");
 }
 
 /// Returns functions that each call the one before twice; the first one is the sine. The last one has `2^depth` calls if

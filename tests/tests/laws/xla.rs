@@ -5,6 +5,7 @@
 //! TAPELOOM_PJRT_PLUGIN=.. cargo test -p tapeloom-tests --test laws xla:: -- --nocapture
 //! ```
 
+use std::collections::BTreeSet;
 use tapeloom_backend::stablehlo::{Options, text};
 use tapeloom_ir::{Dtype, FuncId, Literal, Module, Tensor, eval, print_function};
 use tapeloom_tests::conformance::golden_programs;
@@ -109,6 +110,25 @@ fn samples_agree() {
         }
     }
     report.finish(2000);
+}
+
+/// The plugin understands calls of functions of the client, and asks for the function by its name.
+#[test]
+fn functions_of_the_client_are_asked_for() {
+    let Some(xla) = Xla::or_skip() else { return };
+    let (mut m, mut names) = (Module::new(), BTreeSet::new());
+    for case in cases(&mut m) {
+        let options = Options { custom_calls: true, ..OPTIONS };
+        let Ok(text) = text(&m, case.f, &options) else { continue };
+        let Some((_, call)) = text.split_once("custom_call @") else { continue };
+        let name = call.split('(').next().unwrap_or_default();
+        if names.insert(name.to_owned()) {
+            let failure = xla.run(&text, &case.args).unwrap_err().to_string();
+            assert!(failure.contains(name) && failure.contains("registered"), "{failure}\n{text}");
+        }
+    }
+    println!("{} functions", names.len());
+    assert!(names.len() > 25, "{names:?}");
 }
 
 #[test]
