@@ -110,6 +110,8 @@ pub fn compile(module: &Module, func: FuncId, options: &Options) -> Result<Runna
     let list = match options.target {
         Target::Accelerator(_) => &AS_WRITTEN,
         Target::Native(_) | Target::Interpreter => &NATIVE,
+        #[cfg(feature = "xla")]
+        Target::Xla(_) => return Err(not_on_xla("a loop program")),
     };
     let mut context = Context { machine: options.machine, ..Context::default() };
     list.run(&mut program, &mut context)?;
@@ -131,6 +133,8 @@ pub fn compile(module: &Module, func: FuncId, options: &Options) -> Result<Runna
             Running::Native(code.with_threads(options.threads()?))
         }
         Target::Interpreter => Running::Interpreter(program.clone()),
+        #[cfg(feature = "xla")]
+        Target::Xla(_) => return Err(not_on_xla("a loop program")),
         Target::Accelerator(machine) => {
             machine.check()?;
             Running::Simulated(program.clone(), Arc::new(machine.clone().into()))
@@ -448,12 +452,21 @@ fn owned(args: &[&Tensor]) -> Vec<Tensor> {
     args.iter().map(|t| (*t).clone()).collect()
 }
 
+/// Returns the error that XLA does not run something, which tapeloom's own engines do.
+#[cfg(feature = "xla")]
+fn not_on_xla(what: &str) -> Problem {
+    let message = format!("XLA does not run {what}");
+    Problem::new(Kind::Target, message, "compile for XLA with `xla::Program::compile`")
+}
+
 impl Report {
     /// Returns the table of the tape: the values in memory between the forward pass and the reverse pass.
     pub fn tape(&self) -> TapePlan<'_> {
         let model = match &self.target {
             Target::Accelerator(machine) => RunConfig::from(machine.clone()).scratchpad_model(),
             Target::Native(_) | Target::Interpreter => ScratchpadModel::default(),
+            #[cfg(feature = "xla")]
+            Target::Xla(_) => ScratchpadModel::default(),
         };
         TapePlan::of(&self.plan, Pipeline::TFLOW.run(&self.program, &model).ok())
     }

@@ -27,6 +27,8 @@ mod fingerprint;
 mod machine;
 mod target;
 mod workspace;
+#[cfg(feature = "xla")]
+pub mod xla;
 
 #[cfg(test)]
 #[path = "../../tests/src/sweeps.rs"]

@@ -21,7 +21,7 @@ use std::num::NonZeroUsize;
 use tapeloom_ir::{Isa, Kind, Problem};
 use target_lexicon::Triple;
 
-/// An engine that runs loop programs: machine code, the interpreter or a simulated accelerator.
+/// An engine that runs programs: machine code, the interpreter, a simulated accelerator, or XLA.
 #[expect(
     clippy::large_enum_variant,
     reason = "targets are few, and are read where they are written"
@@ -35,6 +35,9 @@ pub enum Target {
     /// A simulated accelerator on which every memory access goes through the cache. It computes the same results as
     /// machine code, and [returns](crate::Runnable::simulate) statistics.
     Accelerator(accelerator::Machine),
+    /// The first device of a plugin of XLA. It runs no loop programs: [`crate::xla::Program`] compiles for it.
+    #[cfg(feature = "xla")]
+    Xla(crate::xla::Client),
 }
 
 impl Target {
@@ -56,6 +59,8 @@ impl fmt::Display for Target {
             Target::Native(triple) => write!(f, "{triple}"),
             Target::Interpreter => f.write_str("interpreter"),
             Target::Accelerator(machine) => write!(f, "accelerator {}", machine.name),
+            #[cfg(feature = "xla")]
+            Target::Xla(client) => write!(f, "{client:?}"),
         }
     }
 }

@@ -52,6 +52,14 @@ impl From<Problem> for Error {
     }
 }
 
+/// An error of a client of XLA or of its plugin.
+#[cfg(feature = "xla")]
+impl From<tapeloom_backend::xla::ClientError> for Error {
+    fn from(error: tapeloom_backend::xla::ClientError) -> Error {
+        tapeloom_backend::xla::problem(&error).into()
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, diagnostic) in self.diagnostics.iter().enumerate() {

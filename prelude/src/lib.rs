@@ -101,6 +101,8 @@ pub mod state;
 pub mod stats;
 pub mod transform;
 pub mod tree;
+#[cfg(feature = "xla")]
+pub mod xla;
 
 #[doc(inline)]
 pub use check::{check_grads, check_rule};

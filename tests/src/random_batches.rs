@@ -112,7 +112,7 @@ const TOGETHER: &[Step] = &[
         let n = x.shape()[0];
         (x, concat(&[z.slice((1..n,)), z.slice((0..1,))], 0) * 0.9, y, w)
     },
-    |(x, z, y, w), _, _| (x.flip(&[0]) * 0.9, z, y, w),
+    |(x, z, y, w), _, _| (x.flip([0]) * 0.9, z, y, w),
     |(x, z, y, w), i, _| {
         let n = y.size() as i64;
         let places = (arange(y.size(), Dtype::I64) * 7 + i).rem(n);

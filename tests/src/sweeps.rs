@@ -80,7 +80,7 @@ sweeps! {
     Figures = "random::random_loops::the_tape_table_is_complete", gate 12 in 0.3 s, nightly 300;
     Machines = "random::random_loops::simulated_machines_compute_the_same_bits", gate 6 in 0.7 s, nightly 150;
     Pieces = "random::random_loops::threads_change_no_bit", gate 4 in 1.0 s, nightly 150;
-    Recurrences = "random::random_batches::pieces_have_the_results_of_whole_loops", gate 4 in 3.0 s, nightly 400;
+    Recurrences = "random::random_batches::pieces_have_the_results_of_whole_loops", gate 2 in 1.5 s, nightly 400;
     Growth = "random::random_loops::workspace_does_not_grow_with_the_trip_count", gate 20 in 2.0 s, nightly 300;
     // Random cases: programs that write to arrays, and products.
     WritesMean = "random::state::random_programs_with_state_equal_plain_rust", gate 40 in 0.7 s, nightly 1000;
@@ -127,7 +127,7 @@ sweeps! {
     Vocabulary = "laws::vocabulary::values", gate 234 in 2.2 s, nightly 234;
     WrittenOut = "random::unrolled", gate 37 in 11.0 s, nightly 37;
     Written = "random::state::mutated_programs_are_their_pure_forms", gate 11 in 1.8 s, nightly 11;
-    Schedules = "random::schedules", gate 8 in 4.0 s, nightly 8;
+    Schedules = "random::schedules", gate 4 in 2.0 s, nightly 8;
     Solutions = "random::implicit", gate 7 in 4.0 s, nightly 7;
     Depth = "programs::depth", gate 13 in 5.0 s, nightly 13;
     TapeOfPrograms = "programs::budgets::budgets_are_obeyed_or_refused_with_the_least_number", gate 8 in 2.8 s, nightly 8;

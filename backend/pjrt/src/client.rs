@@ -10,6 +10,7 @@ use crate::options::ClientOptions;
 use crate::plugin::Plugin;
 use crate::shared::{Device, Shared};
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -140,6 +141,21 @@ impl Client {
             to_devices: self.shared.to_devices.load(Ordering::Relaxed),
             to_host: self.shared.to_host.load(Ordering::Relaxed),
         }
+    }
+}
+
+/// Clones of one client are equal; two clients are not, even of one plugin.
+impl PartialEq for Client {
+    fn eq(&self, other: &Client) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
+    }
+}
+
+impl Eq for Client {}
+
+impl Hash for Client {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        Arc::as_ptr(&self.shared).hash(state);
     }
 }
 

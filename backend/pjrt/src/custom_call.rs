@@ -197,6 +197,11 @@ static HANDLERS: RwLock<Vec<Arc<Handler>>> = RwLock::new(Vec::new());
 const HOST: &str = "Host";
 
 impl Plugin {
+    /// Returns whether the plugin can call handlers.
+    pub fn has_handlers(&self) -> bool {
+        extension(self.table).is_some_and(|extension| extension.register_handler.is_some())
+    }
+
     /// Registers a handler, by which programs that are compiled later call a Rust function:
     /// `stablehlo.custom_call @name(..) {api_version = 4 : i32, ..}`.
     ///

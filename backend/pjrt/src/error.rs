@@ -46,7 +46,8 @@ impl Error {
         &self.message
     }
 
-    pub(crate) fn argument(message: impl Into<String>) -> Error {
+    /// Makes an error about an argument, such as that of a handler.
+    pub fn argument(message: impl Into<String>) -> Error {
         Error::new(ErrorKind::Argument, message)
     }
 

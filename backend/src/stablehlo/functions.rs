@@ -10,7 +10,7 @@
 use super::control::{self, grouped};
 use super::convolution::{Convolution, Definitions};
 use super::gather::{self, Addressing};
-use super::types::{arrays, tensors};
+use super::types::{ClientFunction, Text, arrays, tensors};
 use super::writer::{Value, Writer, names};
 use super::{Options, codes, reduce, routines, scan, scatter, views};
 use cranelift_entity::SecondaryMap;
@@ -34,10 +34,17 @@ pub(super) struct Program<'a> {
     taken: BTreeSet<String>,
     /// The functions that are called and not yet written.
     pending: Vec<FuncId>,
+    /// The called functions that the client provides, by their names.
+    client: BTreeMap<String, ClientFunction>,
 }
 
 /// Returns the text of a function and of all functions that it calls.
-pub(super) fn text(module: &Module, f: FuncId, options: &Options) -> Result<String, Problem> {
+pub(crate) fn text(
+    module: &Module,
+    f: FuncId,
+    options: &Options,
+    donated: &[bool],
+) -> Result<Text, Problem> {
     let mut p = Program {
         module,
         options,
@@ -45,18 +52,19 @@ pub(super) fn text(module: &Module, f: FuncId, options: &Options) -> Result<Stri
         symbols: BTreeMap::new(),
         taken: BTreeSet::from(["main".to_owned()]),
         pending: Vec::new(),
+        client: BTreeMap::new(),
     };
     let mut all = format!("module @{} {{\n", symbol(&module.function(f).name));
-    all += &p.function(f, "public @main")?;
+    all += &p.function(f, "public @main", donated)?;
     let mut done = 0;
     while done < p.pending.len() {
         let next = p.pending[done];
         let name = format!("private @{}", p.symbols[&next]);
-        all += &p.function(next, &name)?;
+        all += &p.function(next, &name, &[])?;
         done += 1;
     }
     all += "}\n";
-    Ok(all)
+    Ok(Text { text: all, client: p.client.into_values().collect() })
 }
 
 /// Returns, for `f` and each function that it runs, in how many places the function runs.
@@ -127,8 +135,13 @@ impl Program<'_> {
         types.iter().map(|ty| arrays(ty, self.most_records())).collect()
     }
 
-    /// Returns the text of one function; `name` is its visibility and its symbol.
-    fn function(&mut self, id: FuncId, name: &str) -> Result<String, Problem> {
+    /// Returns the text of one function; `name` is its visibility and its symbol. The engine may take over the memory of
+    /// the `donated` arguments.
+    fn function(&mut self, id: FuncId, name: &str, donated: &[bool]) -> Result<String, Problem> {
+        let donor = |i: usize| match donated.get(i) {
+            Some(true) => " {jax.buffer_donor = true}",
+            Some(false) | None => "",
+        };
         let f = self.module.function(id);
         let mut w = Writer::new(self.options.locations);
         let mut args = Vec::new();
@@ -138,12 +151,16 @@ impl Program<'_> {
         let list: Vec<String> = args
             .iter()
             .flatten()
-            .map(|x| format!("{x}: {}", super::types::tensor(&x.ty)))
+            .enumerate()
+            .map(|(i, x)| format!("{x}: {}{}", super::types::tensor(&x.ty), donor(i)))
             .collect();
         let results = self.body(&mut w, id, &args)?.concat();
         let types = tensors(results.iter().map(|y| &y.ty));
         w.loc = None;
         w.end(&results);
+        for called in std::mem::take(&mut w.client) {
+            self.client.entry(called.name()).or_insert(called);
+        }
         Ok(format!("  func.func {name}({}) -> ({types}) {{\n{}  }}\n", list.join(", "), w.finish()))
     }
 

@@ -1,7 +1,7 @@
 //! Library functions, each in the form that its row states ([`StableHlo`]).
 
 use super::codes::{self, bitcast};
-use super::types::tensors;
+use super::types::{ClientFunction, tensors};
 use super::writer::{Value, Writer, names};
 use tapeloom_ir::math::{Noted, Operation, Recording};
 use tapeloom_ir::prim::{Expr, Formula, Library, Lowering, Parameter, StableHlo};
@@ -35,11 +35,13 @@ pub(super) fn emit(
             };
             let (operands, types) = (names(x), tensors(x.iter().map(|x| &x.ty)));
             let ty = x[0].ty.clone();
+            let called = ClientFunction::Elementwise(function);
             let text = format!(
-                "stablehlo.custom_call @tapeloom.{}({operands}) {{api_version = 4 : i32{order}}} : ({types}) -> {}",
-                function.name,
+                "stablehlo.custom_call @{}({operands}) {{api_version = 4 : i32{order}}} : ({types}) -> {}",
+                called.name(),
                 super::types::tensor(&ty)
             );
+            w.client.push(called);
             Ok(w.free(&text, vec![ty]).remove(0))
         }
         StableHlo::CustomCall => Err(Problem::new(

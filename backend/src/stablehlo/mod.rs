@@ -90,5 +90,11 @@ pub struct Options {
 /// # Errors
 /// [`Kind::Target`](tapeloom_ir::Kind) for an equation that cannot be written, with the user's line.
 pub fn text(module: &Module, func: FuncId, options: &Options) -> Result<String, Problem> {
-    functions::text(module, func, options)
+    Ok(functions::text(module, func, options, &[])?.text)
 }
+
+/// A program as text, with what its client needs.
+#[cfg(feature = "xla")]
+pub(crate) use functions::text as text_for_client;
+#[cfg(feature = "xla")]
+pub(crate) use types::ClientFunction;

@@ -1,6 +1,6 @@
 //! Library routines: the three that StableHLO has, and calls of the client's functions for the others.
 
-use super::types::{element, list, tensor, tensor_of, tensors};
+use super::types::{ClientFunction, element, list, tensor, tensor_of, tensors};
 use super::writer::{Value, Writer, names};
 use super::{codes, reduce};
 use tapeloom_ir::prim::RoutineCall;
@@ -60,14 +60,16 @@ pub(super) fn routine(
             vec![spoiled(w, &read, &[1, 3], &[0, 1, 3], y)?]
         }
         _ if custom => {
+            let called = ClientFunction::Routine(call.routine.clone());
             let text = format!(
-                "stablehlo.custom_call @tapeloom.{}({}) {{api_version = 4 : i32, backend_config = {}}} : ({}) -> ({})",
-                call.routine.name(),
+                "stablehlo.custom_call @{}({}) {{api_version = 4 : i32, backend_config = {}}} : ({}) -> ({})",
+                called.name(),
                 names(&operands),
                 attributes(&call.routine),
                 tensors(operands.iter().map(|x| &x.ty)),
                 tensors(&own),
             );
+            w.client.push(called);
             w.free(&text, own)
         }
         _ => {

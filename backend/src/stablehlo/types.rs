@@ -3,7 +3,9 @@
 //! An array `f64[3,4]` is a `tensor<3x4xf64>`. Unsigned dtypes are `ui32` and `ui64`, bool is `i1`. A float constant is
 //! printed as its bits, so that every value, nan with its payload included, arrives as it is.
 
+use tapeloom_ir::prim::Library;
 use tapeloom_ir::{ArrayType, Dtype, Kind, Literal, Problem, Shape, Type};
+use tapeloom_routines::Routine;
 
 /// Returns the name of a dtype.
 pub(super) fn element(dtype: Dtype) -> &'static str {
@@ -91,4 +93,33 @@ pub(super) fn with_extent(shape: &Shape, axis: usize, extent: usize) -> Shape {
     let mut shape = shape.clone();
     shape[axis] = extent;
     shape
+}
+
+/// A program as text.
+#[derive(Clone, Debug)]
+pub(crate) struct Text {
+    /// The text.
+    pub(crate) text: String,
+    /// The functions that the text calls and that the client provides, each once.
+    #[cfg_attr(not(feature = "xla"), expect(dead_code, reason = "only a client reads it"))]
+    pub(crate) client: Vec<ClientFunction>,
+}
+
+/// A function that a text calls and that the client provides ([`Options::custom_calls`]).
+#[derive(Clone, Debug)]
+pub(crate) enum ClientFunction {
+    /// A function of floats, applied to each element.
+    Elementwise(Library),
+    /// A routine with these attributes or others.
+    Routine(Routine),
+}
+
+impl ClientFunction {
+    /// Returns the name in the text.
+    pub(crate) fn name(&self) -> String {
+        match self {
+            ClientFunction::Elementwise(function) => format!("tapeloom.{}", function.name),
+            ClientFunction::Routine(routine) => format!("tapeloom.{}", routine.name()),
+        }
+    }
 }

@@ -13,7 +13,7 @@
 //! }) : (tensor<i64>, tensor<f64>) -> (tensor<i64>, tensor<f64>)
 //! ```
 
-use super::types::{number, tensor, tensors};
+use super::types::{ClientFunction, number, tensor, tensors};
 use std::collections::BTreeMap;
 use std::fmt;
 use tapeloom_ir::{ArrayType, Dtype, Literal, Loc, Shape};
@@ -53,13 +53,16 @@ pub(super) struct Writer {
     locations: bool,
     /// The constants of each open block, so that none is written twice.
     constants: Vec<BTreeMap<(Literal, Shape), Value>>,
+    /// The called functions that the client provides.
+    pub(super) client: Vec<ClientFunction>,
 }
 
 impl Writer {
     /// Makes a writer for the body of a function; `locations` says whether operations have the user's lines.
     pub(super) fn new(locations: bool) -> Writer {
         let constants = vec![BTreeMap::new()];
-        Writer { text: String::new(), depth: 2, next: 0, loc: None, locations, constants }
+        let (text, client) = (String::new(), Vec::new());
+        Writer { text, depth: 2, next: 0, loc: None, locations, constants, client }
     }
 
     /// Returns the text.

@@ -17,6 +17,8 @@ use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 use tapeloom_backend::accelerator::{RunConfig, Statistics};
+#[cfg(feature = "xla")]
+use tapeloom_backend::xla::DeviceArray;
 use tapeloom_backend::{MachineModel, Options, Profile, Results, Target, stablehlo};
 use tapeloom_ir::trace::{self, Handle, Param, Traced};
 use tapeloom_ir::{ArrayType, Kind, Limits, Loc, Problem, Tensor, check_keys};
@@ -46,6 +48,8 @@ pub(super) struct Entry {
     /// The form of the results.
     output: Form,
     limits: Option<Limits>,
+    /// The arguments whose memory a call on a device takes over, as a part of the key; empty if there are none.
+    donated: Vec<bool>,
 }
 
 /// The settings and the compiled programs of a `Jit`.
@@ -104,7 +108,8 @@ impl Programs {
                 Box::new(Link { entry: new.clone(), why, rest: Programs::default() })
             });
             let entry = &link.entry;
-            let same = entry.form == new.form && entry.types == new.types;
+            let same =
+                entry.form == new.form && entry.types == new.types && entry.donated == new.donated;
             if Arc::ptr_eq(entry, &new) || same {
                 return entry;
             }
@@ -144,12 +149,13 @@ impl Entry {
         let program =
             Program::compile(Engine::Native, &Options::default(), module, function, None)?;
         let (tensors, output, limits) = (traced.tensors, traced.output, None);
-        Ok(Entry { form, types, program, tensors, output, limits })
+        Ok(Entry { form, types, program, tensors, output, limits, donated: Vec::new() })
     }
 
     /// Returns whether this program was compiled for arguments of this form and these types.
     fn takes(&self, given: &dyn CallArgs, leaves: &TensorRefs<'_>) -> bool {
         self.types.len() == leaves.len()
+            && self.donated.is_empty()
             && self.types.iter().zip(leaves).all(|(t, x)| t == x.ty())
             && given.matches(&self.form)
     }
@@ -438,6 +444,21 @@ impl Core {
         })
     }
 
+    /// Returns the options of the text of a program, with the bound of `max_steps`.
+    fn text_options(&self, options: &stablehlo::Options) -> Result<stablehlo::Options, Problem> {
+        let limits = self.limits.as_ref();
+        if limits.is_some_and(|limits| limits.cancel.is_some()) {
+            return Err(Problem::new(
+                Kind::Target,
+                "a program in StableHLO cannot be cancelled",
+                "write the text of a `jit` without `cancelled_by`",
+            ));
+        }
+        let limit = limits.and_then(|limits| limits.max_steps);
+        let limit = limit.map(|n| usize::try_from(n).unwrap_or(usize::MAX));
+        Ok(stablehlo::Options { max_steps: options.max_steps.or(limit), ..*options })
+    }
+
     /// Returns the program for these arguments as StableHLO text.
     pub(super) fn stablehlo(
         &self,
@@ -446,18 +467,7 @@ impl Core {
         options: &stablehlo::Options,
     ) -> Result<String, Error> {
         let Traced { mut module, function, .. } = self.traced(&types(leaves), closure)?;
-        let limits = self.limits.as_ref();
-        if limits.is_some_and(|limits| limits.cancel.is_some()) {
-            let problem = Problem::new(
-                Kind::Target,
-                "a program in StableHLO cannot be cancelled",
-                "write the text of a `jit` without `cancelled_by`",
-            );
-            return Err(Error::at(problem, self.at));
-        }
-        let limit = limits.and_then(|limits| limits.max_steps);
-        let limit = limit.map(|n| usize::try_from(n).unwrap_or(usize::MAX));
-        let options = stablehlo::Options { max_steps: options.max_steps.or(limit), ..*options };
+        let options = self.text_options(options).map_err(|p| Error::at(p, self.at))?;
         let text = BEFORE_STABLEHLO
             .observed(&mut module, function, &mut |_| ())
             .and_then(|function| stablehlo::text(&module, function, &options));
@@ -521,7 +531,7 @@ impl Core {
     ) -> Result<&Arc<Entry>, Error> {
         match self.programs.iter().find(|link| link.entry.takes(given, leaves)) {
             Some(link) => Ok(&link.entry),
-            None => self.prepare(given.form(), types(leaves), closure),
+            None => self.prepare(given.form(), types(leaves), Vec::new(), closure),
         }
     }
 
@@ -529,17 +539,66 @@ impl Core {
         &self,
         form: Form,
         types: Vec<ArrayType>,
+        donated: Vec<bool>,
         closure: &Closure<'_>,
     ) -> Result<&Arc<Entry>, Error> {
         // The closure may call this `Jit` again while it is traced, so no lock is held here. If several threads compile
         // the same program, the first result is stored and all threads use it.
         let traced = self.traced(&types, closure)?;
-        let (limits, module, function) = (self.limits.clone(), traced.module, traced.function);
-        let options = self.options(limits.is_some());
-        let program = Program::compile(self.engine, &options, module, function, None)
-            .map_err(|p| Error::at(p, self.at))?;
-        let (tensors, output) = (traced.tensors, traced.output);
-        let entry = Entry { form, types, program, tensors, output, limits };
+        let (limits, output) = (self.limits.clone(), traced.output.clone());
+        let (program, tensors) =
+            self.compile(traced, &donated).map_err(|p| Error::at(p, self.at))?;
+        let entry = Entry { form, types, program, tensors, output, limits, donated };
         Ok(self.programs.keep(Arc::new(entry)))
+    }
+
+    /// Compiles a traced function for the target. Returns the program, and the captured tensors that each call passes.
+    #[cfg_attr(
+        not(feature = "xla"),
+        allow(unused_variables, reason = "only XLA takes over memory")
+    )]
+    fn compile(
+        &self,
+        traced: Traced<Form>,
+        donated: &[bool],
+    ) -> Result<(Program, Vec<Tensor>), Problem> {
+        let Traced { module, function, tensors, .. } = traced;
+        #[cfg(feature = "xla")]
+        if let Target::Xla(client) = &self.target
+            && matches!(self.engine, Engine::Native | Engine::Relaxed)
+        {
+            let options = stablehlo::Options {
+                custom_calls: client.plugin().has_handlers(),
+                ..stablehlo::Options::default()
+            };
+            let options = self.text_options(&options)?;
+            let program = Program::for_xla(client, module, function, &options, donated, &tensors)?;
+            return Ok((program, Vec::new()));
+        }
+        let options = self.options(self.limits.is_some());
+        Ok((Program::compile(self.engine, &options, module, function, None)?, tensors))
+    }
+
+    /// Runs the program with arrays on a device of XLA. It takes over the memory of the `donated` arguments.
+    #[cfg(feature = "xla")]
+    pub(super) fn on_device(
+        &self,
+        form: Form,
+        leaves: &[&DeviceArray],
+        mut donated: Vec<bool>,
+        closure: &Closure<'_>,
+    ) -> Result<(Vec<DeviceArray>, &Form), Error> {
+        let at = |p: Problem| Error::at(p, self.at);
+        let types: Vec<ArrayType> =
+            leaves.iter().map(|x| x.ty().cloned()).collect::<Result<_, _>>().map_err(at)?;
+        if !donated.contains(&true) {
+            donated.clear();
+        }
+        let same = |e: &Entry| e.form == form && e.types == types && e.donated == donated;
+        let entry = match self.programs.iter().find(|link| same(&link.entry)) {
+            Some(link) => &link.entry,
+            None => self.prepare(form, types, donated, closure)?,
+        };
+        Ok((entry.program.on_device(leaves).map_err(at)?, &entry.output))
     }
 }

@@ -37,6 +37,8 @@ use std::any::Any;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use tapeloom_backend::accelerator::{RunConfig, Statistics};
+#[cfg(feature = "xla")]
+use tapeloom_backend::xla::DeviceArray;
 use tapeloom_backend::{MachineModel, Profile, Results, Target, stablehlo};
 use tapeloom_ir::trace::{Handle, Traced};
 use tapeloom_ir::{ArrayType, Cancel, Loc, Problem, Tensor};
@@ -325,6 +327,65 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
         let leaves = given.leaves();
         let entry = self.core.program(&given, &leaves, &at_args(&self.f, &args, at))?;
         run_into::<B>(entry, &leaves, at, results)
+    }
+
+    /// Runs the program with arrays on a device of XLA, and returns its results, which stay there. The program is one for
+    /// [`Target::Xla`]; nothing is copied between host and device, except for tensors that the closure captured, once. The
+    /// call may return before the results are computed.
+    ///
+    /// The program takes over the memory of the arguments of which no other handle is alive, for its results. To keep an
+    /// argument, pass a clone of its handle. The program is compiled for each set of arguments that are taken over.
+    ///
+    /// [`crate::xla`] has an example.
+    ///
+    /// # Errors
+    /// As [`Jit::call`]; [`Kind::Target`](tapeloom_ir::Kind) if the program is for another engine, and for errors of the
+    /// plugin.
+    ///
+    /// An argument cannot be used after it was given to a call:
+    ///
+    /// ```compile_fail,E0382
+    /// # use tapeloom::{prelude::*, xla::DeviceArray};
+    /// # fn step(x: DeviceArray) -> Result<(), tapeloom::Error> {
+    /// let f = jit(|x: Var| 2.0 * x);
+    /// let y = f.call_on_device(x)?;
+    /// println!("{x:?}"); // borrow of moved value: `x`
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "xla")]
+    #[doc(alias = "donate")]
+    #[doc(alias = "donate_argnums")]
+    #[allow(
+        clippy::needless_pass_by_value,
+        reason = "the program takes over the arguments' memory"
+    )]
+    pub fn call_on_device(
+        &self,
+        args: A::With<DeviceArray>,
+    ) -> Result<B::With<DeviceArray>, Error> {
+        let structure = args.structure();
+        // A tree has the same type of structure for all types of leaves, but the trait cannot say so.
+        let Some(structure) = (&structure as &dyn Any).downcast_ref::<A::Structure>() else {
+            return Err(Problem::internal("arguments with a structure of another type").into());
+        };
+        let (mut leaves, mut donated) = (Vec::new(), Vec::new());
+        args.leaves(&mut |x: &DeviceArray| {
+            leaves.push(x);
+            donated.push(x.is_unique());
+        });
+        let at = self.core.at;
+        let closure = |handles: &[Handle]| {
+            let (results, output) = apply(&|x| (self.f)(x), structure, handles, at);
+            (results, Form::of::<B>(&output))
+        };
+        let form = Form::of::<A>(structure);
+        let (results, output) = self.core.on_device(form, &leaves, donated, &closure)?;
+        let Some(structure) = output.structure::<B>() else {
+            return Err(Problem::internal("results of another type").into());
+        };
+        let mut results = results.into_iter();
+        Ok(B::with_leaves(structure, &mut || results.next().unwrap_or_else(DeviceArray::missing)))
     }
 
     /// Compiles the program now, for arguments of the structure, shapes and dtypes of `args`. Calls of the returned

@@ -4,6 +4,8 @@ use super::explain::{SimplifyReport, Stage};
 use std::time::{Duration, Instant};
 use tapeloom_backend::accelerator::{RunConfig, Statistics};
 use tapeloom_backend::{Options, Results, Runnable, Target};
+#[cfg(feature = "xla")]
+use tapeloom_backend::{stablehlo, xla};
 use tapeloom_ir::{
     FuncId, Kind, Limits, Module, Problem, Tensor, eval, eval_finite, eval_within, print_function,
 };
@@ -26,6 +28,9 @@ pub(super) enum Engine {
 pub(super) enum Program {
     /// Machine code.
     Native(Box<Runnable>),
+    /// A program of XLA.
+    #[cfg(feature = "xla")]
+    Xla(Box<xla::Program>),
     /// The traced function, to which no passes were applied, run by the reference interpreter.
     Interpreted(Module, FuncId),
     /// The traced function, run by the reference interpreter with a check for values that are not finite.
@@ -49,6 +54,14 @@ impl Program {
             Engine::Native => match options.target {
                 Target::Accelerator(_) => &transforms::BEFORE_ACCELERATOR,
                 Target::Native(_) | Target::Interpreter => &transforms::BEFORE_CODE,
+                #[cfg(feature = "xla")]
+                Target::Xla(_) => {
+                    return Err(Problem::new(
+                        Kind::Target,
+                        "tapeloom does not generate code for a program of XLA",
+                        "explain the program without `on`, or print the text that XLA compiles: `stablehlo`",
+                    ));
+                }
             },
             Engine::Relaxed => &transforms::BEFORE_RELAXED_CODE,
         };
@@ -61,6 +74,41 @@ impl Program {
         Ok(Program::Native(Box::new(compiled)))
     }
 
+    /// Writes a traced function as StableHLO, and compiles it with a plugin of XLA. The last parameters are the captured
+    /// tensors, which stay on the device.
+    #[cfg(feature = "xla")]
+    pub(super) fn for_xla(
+        client: &xla::Client,
+        mut module: Module,
+        function: FuncId,
+        options: &stablehlo::Options,
+        donated: &[bool],
+        captured: &[Tensor],
+    ) -> Result<Program, Problem> {
+        let function = transforms::BEFORE_STABLEHLO.observed(&mut module, function, &mut |_| ())?;
+        let mut program = xla::Program::compile(&module, function, client, options, donated)?;
+        program.hold(captured)?;
+        Ok(Program::Xla(Box::new(program)))
+    }
+
+    /// Runs the program with arrays on the device; results stay there.
+    #[cfg(feature = "xla")]
+    pub(super) fn on_device(
+        &self,
+        args: &[&xla::DeviceArray],
+    ) -> Result<Vec<xla::DeviceArray>, Problem> {
+        match self {
+            Program::Xla(program) => program.execute(args),
+            Program::Native(_) | Program::Interpreted(..) | Program::Finite(..) => {
+                Err(Problem::new(
+                    Kind::Target,
+                    "arrays on a device of XLA are arguments of a program of XLA, and this one is for another engine",
+                    "choose the engine with `on(Target::Xla(client))`",
+                ))
+            }
+        }
+    }
+
     /// Runs the program, and appends its results to `results`.
     pub(super) fn run(
         &self,
@@ -70,6 +118,8 @@ impl Program {
     ) -> Result<(), Problem> {
         match self {
             Program::Native(compiled) => return compiled.run(args, limits, results),
+            #[cfg(feature = "xla")]
+            Program::Xla(_) => {}
             Program::Interpreted(..) | Program::Finite(..) => {}
         }
         results.extend(self.interpret(args, limits)?);
@@ -85,6 +135,8 @@ impl Program {
     ) -> Result<(), Problem> {
         match self {
             Program::Native(compiled) => return compiled.call_into(args, results, limits),
+            #[cfg(feature = "xla")]
+            Program::Xla(_) => {}
             Program::Interpreted(..) | Program::Finite(..) => {}
         }
         let all = self.interpret(args, limits)?;
@@ -92,10 +144,12 @@ impl Program {
         Ok(())
     }
 
-    /// Runs the program in the reference interpreter. Machine code is run by [`Program::run`].
+    /// Runs the program in the reference interpreter or on XLA. Machine code is run by [`Program::run`].
     fn interpret(&self, args: &[&Tensor], limits: Option<&Limits>) -> Result<Vec<Tensor>, Problem> {
         let run = || match self {
             Program::Native(compiled) => compiled.call(args),
+            #[cfg(feature = "xla")]
+            Program::Xla(program) => program.call(args),
             Program::Interpreted(module, function) => eval(module, *function, &owned(args)),
             Program::Finite(module, function) => eval_finite(module, *function, &owned(args)),
         };
@@ -113,6 +167,12 @@ impl Program {
     ) -> Result<(Vec<Tensor>, Statistics), Problem> {
         match self {
             Program::Native(compiled) => compiled.simulate(args, setup),
+            #[cfg(feature = "xla")]
+            Program::Xla(_) => Err(Problem::new(
+                Kind::Target,
+                "an accelerator runs loop programs, and this program is for XLA",
+                "simulate without `on`",
+            )),
             Program::Interpreted(..) | Program::Finite(..) => Err(Problem::new(
                 Kind::Target,
                 "an accelerator runs compiled programs, and this one is interpreted",

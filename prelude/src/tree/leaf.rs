@@ -8,6 +8,8 @@
 use super::Tree;
 use crate::Var;
 use std::borrow::Cow;
+#[cfg(feature = "xla")]
+use tapeloom_backend::xla::DeviceArray;
 use tapeloom_ir::{ArrayType, Dtype, Literal, Problem, Tensor};
 
 /// A leaf of a tree: [`Var`] or [`Tensor`], a value that can be passed for a tensor, an axis.
@@ -84,6 +86,11 @@ leaf! {
     // `ArrayType` is a leaf of the result types that a callback declares.
     #[diagnostic::do_not_recommend]
     ArrayType, ArrayType::new(Dtype::F64, []);
+}
+
+#[cfg(feature = "xla")]
+leaf! {
+    DeviceArray, DeviceArray::missing();
 }
 
 impl ArrayLeaf for Var {

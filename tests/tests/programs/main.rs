@@ -40,3 +40,4 @@ mod sorting;
 mod state_errors;
 mod subnormals;
 mod tidy;
+mod xla;

@@ -14,7 +14,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("ir/routines", &[]),
     ("ir", &["tapeloom-math", "tapeloom-routines"]),
     ("transforms", &["tapeloom-ir"]),
-    ("backend", &["tapeloom-ir", "tapeloom-routines"]),
+    ("backend", &["tapeloom-ir", "tapeloom-routines", "tapeloom-pjrt"]),
     ("backend/pjrt", &[]),
     ("prelude/derive", &[]),
     ("prelude", &["tapeloom-ir", "tapeloom-transforms", "tapeloom-backend", "tapeloom-derive"]),

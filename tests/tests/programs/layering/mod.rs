@@ -21,7 +21,7 @@ const ROOMS: [(&str, &str); 5] = [
     ("transforms", "passes ad loops pipeline checkpoint dispatch api vjp lib"),
     (
         "backend",
-        "allocation machine stablehlo loop_ir workspace runtime passes codegen layout accelerator target report \
+        "allocation machine stablehlo xla loop_ir workspace runtime passes codegen layout accelerator target report \
          profile lower fingerprint executable compile lib",
     ),
     (
@@ -32,7 +32,7 @@ const ROOMS: [(&str, &str); 5] = [
     (
         "prelude",
         "error dtype function var ops tree sized state staging prng transform control implicit distributions random \
-         linalg stats interpolate quadrature ode complex fft conv host_calls jit optim nn define_by_run check files elsewhere lib",
+         linalg stats interpolate quadrature ode complex fft conv host_calls jit optim nn define_by_run check files xla elsewhere lib",
     ),
 ];
 
