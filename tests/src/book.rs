@@ -26,6 +26,7 @@ chapters! {
     linear_algebra = "../../book/src/linear-algebra.md";
     fourier_and_complex = "../../book/src/fourier-and-complex.md";
     introduction = "../../book/src/introduction.md";
+    many_devices = "../../book/src/many-devices.md";
     memory = "../../book/src/memory.md";
     networks = "../../book/src/networks.md";
     passes = "../../book/src/passes.md";
