@@ -35,6 +35,7 @@ pub use tapeloom_backend::xla::{
 };
 
 use crate::tree::Tree;
+use crate::var::caller;
 use crate::{Error, Tensor};
 use tapeloom_ir::Problem;
 
@@ -42,10 +43,13 @@ use tapeloom_ir::Problem;
 ///
 /// # Errors
 /// Those of the plugin, for example if the device has too little memory.
+#[track_caller]
 pub fn upload<T: Tree<Tensor>>(client: &Client, tree: &T) -> Result<T::With<DeviceArray>, Error> {
     let mut arrays: Vec<Result<DeviceArray, Problem>> = Vec::new();
     tree.leaves(&mut |x| arrays.push(DeviceArray::upload(client, x)));
-    let arrays: Vec<DeviceArray> = arrays.into_iter().collect::<Result<_, _>>()?;
+    let at = caller();
+    let arrays: Result<Vec<DeviceArray>, Problem> = arrays.into_iter().collect();
+    let arrays = arrays.map_err(|p| Error::at(p, at))?;
     let mut arrays = arrays.into_iter();
     Ok(T::with_leaves(&tree.structure(), &mut || {
         arrays.next().unwrap_or_else(DeviceArray::missing)
@@ -56,10 +60,13 @@ pub fn upload<T: Tree<Tensor>>(client: &Client, tree: &T) -> Result<T::With<Devi
 ///
 /// # Errors
 /// The execution that computes an array failed.
+#[track_caller]
 pub fn download<T: Tree<DeviceArray>>(tree: &T) -> Result<T::With<Tensor>, Error> {
     let mut tensors: Vec<Result<Tensor, Problem>> = Vec::new();
     tree.leaves(&mut |x| tensors.push(x.download()));
-    let tensors: Vec<Tensor> = tensors.into_iter().collect::<Result<_, _>>()?;
+    let at = caller();
+    let tensors: Result<Vec<Tensor>, Problem> = tensors.into_iter().collect();
+    let tensors = tensors.map_err(|p| Error::at(p, at))?;
     let mut tensors = tensors.into_iter();
     Ok(T::with_leaves(&tree.structure(), &mut || {
         tensors.next().unwrap_or_else(|| Tensor::from(false))
