@@ -25,13 +25,15 @@
 //! # }
 //! ```
 //!
+//! Settings for tapeloom's own code generator (`threads`, `machine`, `relaxed`) have no effect on these programs.
+//!
 //! [`Jit::on`]: crate::Jit::on
 //! [`Jit::call`]: crate::Jit::call
 //! [`Jit::call_on_device`]: crate::Jit::call_on_device
 //! [`Target::Xla`]: crate::Target::Xla
 
 pub use tapeloom_backend::xla::{
-    Client, ClientOptions, DeviceArray, NamedValue, Plugin, Transfers,
+    Client, ClientOptions, DeviceArray, NamedValue, PLUGIN_VARIABLE, Plugin, Transfers,
 };
 
 use crate::tree::Tree;

@@ -484,7 +484,7 @@ impl Drop for RawEvent {
 }
 
 impl RawEvent {
-    /// Waits for the event and returns the error of what it stands for.
+    /// Waits for the event, and returns the error of its operation.
     pub(crate) fn wait(&self) -> Result<(), Error> {
         let mut args = api::EventAwaitArgs::new();
         args.event = self.pointer.as_ptr();

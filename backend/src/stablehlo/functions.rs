@@ -72,7 +72,7 @@ fn uses(module: &Module, f: FuncId) -> BTreeMap<FuncId, usize> {
     let mut uses = BTreeMap::from([(f, 0)]);
     let mut open = vec![f];
     while let Some(f) = open.pop() {
-        for callee in module.function(f).equations.iter().flat_map(|e| ran(module, f, e)) {
+        for callee in module.function(f).equations.iter().flat_map(Equation::runs) {
             let count = uses.entry(callee).or_insert_with(|| {
                 open.push(callee);
                 0
@@ -81,36 +81,6 @@ fn uses(module: &Module, f: FuncId) -> BTreeMap<FuncId, usize> {
         }
     }
     uses
-}
-
-/// Returns the functions that the text of an equation runs.
-fn ran(module: &Module, f: FuncId, e: &Equation) -> Vec<FuncId> {
-    use tapeloom_ir::prim::TripCount;
-    match e.lower(module, module.function(f)) {
-        Lowering::Call(callee) => vec![callee],
-        Lowering::Branch { branches } => branches,
-        Lowering::Loop { body, spec } => match spec.trip {
-            TripCount::While { condition, .. } => vec![body, condition],
-            TripCount::Static(_) | TripCount::Runtime => vec![body],
-        },
-        Lowering::Elementwise(_)
-        | Lowering::View { .. }
-        | Lowering::Reshape
-        | Lowering::Alias { .. }
-        | Lowering::Iota { .. }
-        | Lowering::Reduce { .. }
-        | Lowering::ArgReduce { .. }
-        | Lowering::Cumulate { .. }
-        | Lowering::ArgSort { .. }
-        | Lowering::Contract { .. }
-        | Lowering::DynamicSlice
-        | Lowering::DynamicUpdateSlice
-        | Lowering::Gather { .. }
-        | Lowering::Scatter { .. }
-        | Lowering::Host(_)
-        | Lowering::Routine(_)
-        | Lowering::Missing(_) => Vec::new(),
-    }
 }
 
 /// Returns the name as a symbol of the text.

@@ -13,7 +13,7 @@ mod program;
 pub use array::DeviceArray;
 pub use program::Program;
 pub use tapeloom_pjrt::{
-    Client, ClientOptions, Error as ClientError, NamedValue, Plugin, Transfers,
+    Client, ClientOptions, Error as ClientError, NamedValue, PLUGIN_VARIABLE, Plugin, Transfers,
 };
 
 use tapeloom_ir::{Kind, Problem};

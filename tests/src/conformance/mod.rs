@@ -14,7 +14,8 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use tapeloom::prelude::*;
-use tapeloom::stablehlo;
+use tapeloom::xla::Client;
+use tapeloom::{Target, stablehlo};
 
 /// An operation of the golden data as a function of tapeloom, from the operation's inputs to its outputs.
 pub type Operation = Rc<dyn Fn(&[Var]) -> Vec<Var>>;
@@ -103,16 +104,21 @@ pub fn run_ops(text: &str) -> Result<Score, Box<dyn std::error::Error>> {
     Ok(score)
 }
 
+/// The results of a run of a program.
+type Results = Result<Vec<Tensor>, tapeloom::Error>;
+
 /// A golden case's value or vjp as a program.
 pub struct GoldenProgram {
     /// The name of the operation, with `vjp of` before it for derivatives.
     pub name: String,
     /// The program as StableHLO text.
     pub stablehlo: Result<String, tapeloom::Error>,
+    /// Runs the program on XLA.
+    pub on_xla: Box<dyn Fn(&Client) -> Results>,
     /// The arguments of the program.
     pub args: Vec<Tensor>,
     /// Runs the program in the interpreter.
-    pub interpret: Box<dyn Fn() -> Result<Vec<Tensor>, tapeloom::Error>>,
+    pub interpret: Box<dyn Fn() -> Results>,
 }
 
 /// Returns the programs of the golden cases of a file: for each case its value, and its vjp if it has derivatives.
@@ -136,6 +142,10 @@ pub fn golden_programs(
         all.push(GoldenProgram {
             name: name.to_owned(),
             stablehlo: jit(value.clone()).stablehlo_with(&x, options),
+            on_xla: {
+                let (value, x) = (value.clone(), x.clone());
+                Box::new(move |client| on_xla(jit(value.clone()), client).call(&x))
+            },
             args: x.clone(),
             interpret: {
                 let x = x.clone();
@@ -152,11 +162,24 @@ pub fn golden_programs(
         all.push(GoldenProgram {
             name: format!("vjp of {name}"),
             stablehlo: jit(backward.clone()).stablehlo_with(&both, options),
+            on_xla: {
+                let (backward, both) = (backward.clone(), both.clone());
+                let on = move |client: &Client| on_xla(jit(backward.clone()), client);
+                Box::new(move |client| on(client).call(&both))
+            },
             args,
             interpret: Box::new(move || jit(backward.clone()).interpreted().call(&both)),
         });
     }
     Ok(all)
+}
+
+/// Returns the closure on XLA, with room for the residuals of 40 iterations of each loop.
+fn on_xla<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B>(
+    of: Jit<A, B, F>,
+    client: &Client,
+) -> Jit<A, B, F> {
+    of.on(Target::Xla(client.clone())).max_steps(40)
 }
 
 /// Operations whose derivatives at edges deliberately differ from JAX's, each with the reason.

@@ -8,8 +8,9 @@ use serde_json::Value;
 use tapeloom::conv::{self, Conv, Windows, windows};
 use tapeloom::fft::Mode;
 use tapeloom::prelude::*;
+use tapeloom::{Error, Target};
 use tapeloom_tests::stablehlo_check::check;
-use tapeloom_tests::xla::Xla;
+use tapeloom_tests::xla::client_or_skip;
 
 type Call = fn(&Value, &[Var]) -> Var;
 
@@ -157,25 +158,26 @@ fn products_over_windows_are_written_as_convolutions() {
     assert!(count > 200, "{count} convolutions");
 }
 
-/// XLA computes the recorded values and gradients from the StableHLO text.
+/// XLA computes the recorded values and gradients.
 #[test]
 fn xla_computes_the_values_of_jax() {
-    let Some(xla) = Xla::or_skip() else { return };
+    let Some(client) = client_or_skip() else { return };
     let mut wrong = Vec::new();
     for (line, case) in cases() {
         let how = &line["how"];
         let f = |x: Vec<Var>| vec![(case.call)(how, &x)];
         let loss = |x: Vec<Var>| weighted(f(x));
-        let mut compare = |text: String, want: &[Tensor]| {
-            let why = match xla.run(&text, &case.args) {
+        let mut compare = |found: Result<Vec<Tensor>, Error>, want: &[Tensor]| {
+            let why = match found {
                 Ok(found) => differ(&found, want, within(&case).max(1e-11)),
-                Err(failure) => Some(failure.to_string()),
+                Err(error) => Some(error.to_string()),
             };
-            wrong.extend(why.map(|why| format!("{} {how}: {why}\n{text}", case.name)));
+            wrong.extend(why.map(|why| format!("{} {how}: {why}", case.name)));
         };
-        compare(jit(f).stablehlo(&case.args).unwrap(), &case.out);
+        let target = || Target::Xla(client.clone());
+        compare(jit(f).on(target()).call(&case.args), &case.out);
         if let Some(want) = &case.grad {
-            compare(jit(grad(loss)).stablehlo(&case.args).unwrap(), want);
+            compare(jit(grad(loss)).on(target()).call(&case.args), want);
         }
     }
     report(&wrong);

@@ -1,20 +1,20 @@
-//! Programs in StableHLO on a plugin of XLA compute what the interpreter computes: integers, bools and everything that only
-//! moves elements exactly, floats to rounding.
+//! A plugin of XLA computes the results of the interpreter: integers, bools and moved elements exactly, floats to rounding.
 //!
 //! ```sh
 //! TAPELOOM_PJRT_PLUGIN=.. cargo test -p tapeloom-tests --test laws xla:: -- --nocapture
 //! ```
 
-use std::collections::BTreeSet;
+use tapeloom::xla::Client;
 use tapeloom_backend::stablehlo::{Options, text};
+use tapeloom_backend::xla::Program;
 use tapeloom_ir::{Dtype, FuncId, Literal, Module, Tensor, eval, print_function};
 use tapeloom_tests::conformance::golden_programs;
 use tapeloom_tests::program_generator::Recipe;
-use tapeloom_tests::xla::{Xla, has_subnormals};
-use tapeloom_tests::{Agreement, EXAMPLES, Sweep, cases};
+use tapeloom_tests::xla::{client_or_skip, has_subnormals};
+use tapeloom_tests::{Agreement, EXAMPLES, Failure, Sweep, cases};
 use tapeloom_transforms::{BEFORE_STABLEHLO, vjp};
 
-const OPTIONS: Options = Options { custom_calls: false, max_steps: Some(40), locations: true };
+const OPTIONS: Options = Options { custom_calls: true, max_steps: Some(40), locations: true };
 
 /// Primitives whose results at edges differ in XLA, each with the reason.
 const OTHERWISE: &[(&str, &str)] = &[
@@ -38,31 +38,41 @@ struct Report {
 }
 
 impl Report {
-    /// Compares the results of a text with those of the interpreter.
-    fn compare(&mut self, xla: &Xla, name: &str, text: &str, args: &[Tensor], want: &[Tensor]) {
+    /// Compares the results of a program with those of the interpreter.
+    fn compare(
+        &mut self,
+        name: &str,
+        args: &[Tensor],
+        found: impl FnOnce() -> Result<Vec<Tensor>, Failure>,
+        want: &[Tensor],
+    ) {
         if args.iter().chain(want).any(has_subnormals) {
             self.subnormal += 1;
             return;
         }
-        let checked = match xla.run(text, args) {
+        let checked = match found() {
             Ok(found) => agree(&found, want),
             Err(failure) => Err(failure.to_string()),
         };
         match checked {
             Ok(()) => self.equal += 1,
-            Err(wrong) => self.wrong.push(format!("{name}: {wrong}\n{text}")),
+            Err(wrong) => self.wrong.push(format!("{name}: {wrong}")),
         }
     }
 
-    fn function(&mut self, xla: &Xla, name: &str, m: &Module, f: FuncId, args: &[Tensor]) {
-        let Ok(text) = text(m, f, &OPTIONS) else {
-            self.unwritten += 1;
-            return;
+    fn function(&mut self, client: &Client, name: &str, m: &Module, f: FuncId, args: &[Tensor]) {
+        let program = match text(m, f, &OPTIONS) {
+            Ok(_) => Program::compile(m, f, client, &OPTIONS, &[]),
+            Err(_) => {
+                self.unwritten += 1;
+                return;
+            }
         };
         match eval(m, f, args) {
             Ok(want) => {
                 let name = format!("{name}\n{}", print_function(m, f));
-                self.compare(xla, &name, &text, args, &want);
+                let found = || Ok(program?.call(&args.iter().collect::<Vec<_>>())?);
+                self.compare(&name, args, found, &want);
             }
             Err(problem) => self.wrong.push(format!("{name}: {problem}")),
         }
@@ -102,60 +112,42 @@ fn differs(name: &str) -> bool {
 
 #[test]
 fn samples_agree() {
-    let Some(xla) = Xla::or_skip() else { return };
+    let Some(client) = client_or_skip() else { return };
     let (mut m, mut report) = (Module::new(), Report::default());
     for case in cases(&mut m) {
         if case.smooth || !differs(&case.name) {
-            report.function(&xla, &case.name, &m, case.f, &case.args);
+            report.function(&client, &case.name, &m, case.f, &case.args);
         }
     }
     report.finish(2000);
 }
 
-/// The plugin understands calls of functions of the client, and asks for the function by its name.
-#[test]
-fn functions_of_the_client_are_asked_for() {
-    let Some(xla) = Xla::or_skip() else { return };
-    let (mut m, mut names) = (Module::new(), BTreeSet::new());
-    for case in cases(&mut m) {
-        let options = Options { custom_calls: true, ..OPTIONS };
-        let Ok(text) = text(&m, case.f, &options) else { continue };
-        let Some((_, call)) = text.split_once("custom_call @") else { continue };
-        let name = call.split('(').next().unwrap_or_default();
-        if names.insert(name.to_owned()) {
-            let failure = xla.run(&text, &case.args).unwrap_err().to_string();
-            assert!(failure.contains(name) && failure.contains("registered"), "{failure}\n{text}");
-        }
-    }
-    println!("{} functions", names.len());
-    assert!(names.len() > 25, "{names:?}");
-}
-
 #[test]
 fn examples_and_their_gradients_agree() {
-    let Some(xla) = Xla::or_skip() else { return };
+    let Some(client) = client_or_skip() else { return };
     let mut report = Report::default();
     for example in EXAMPLES {
         let (mut m, case) = example.read().unwrap();
-        report.function(&xla, &case.name, &m, case.f, &case.args);
+        report.function(&client, &case.name, &m, case.f, &case.args);
         let floats = case.floats();
-        report.gradient(&xla, &case.name, &mut m, case.f, &case.args, &floats);
+        report.gradient(&client, &case.name, &mut m, case.f, &case.args, &floats);
     }
     report.finish(40);
 }
 
 #[test]
 fn golden_cases_agree() {
-    let Some(xla) = Xla::or_skip() else { return };
+    let Some(client) = client_or_skip() else { return };
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/data/golden/ops.jsonl");
     let mut report = Report::default();
     for program in golden_programs(&std::fs::read_to_string(file).unwrap(), &OPTIONS).unwrap() {
         match program.stablehlo {
             Err(_) => report.unwritten += 1,
             Ok(_) if differs(&program.name) => {}
-            Ok(text) => {
+            Ok(_) => {
                 let want = (program.interpret)().unwrap();
-                report.compare(&xla, &program.name, &text, &program.args, &want);
+                let found = || Ok((program.on_xla)(&client)?);
+                report.compare(&program.name, &program.args, found, &want);
             }
         }
     }
@@ -164,16 +156,16 @@ fn golden_cases_agree() {
 
 #[test]
 fn random_programs_agree() {
-    let Some(xla) = Xla::or_skip() else { return };
+    let Some(client) = client_or_skip() else { return };
     let mut report = Report::default();
     for seed in Sweep::Xla.seeds() {
         let mut m = Module::new();
         let case = Recipe::draw(seed).program(&mut m).unwrap();
         let f = BEFORE_STABLEHLO.observed(&mut m, case.f, &mut |_| ()).unwrap();
         let name = format!("seed {seed}");
-        report.function(&xla, &name, &m, f, &case.args);
+        report.function(&client, &name, &m, f, &case.args);
         let floats = case.floats();
-        report.gradient(&xla, &name, &mut m, case.f, &case.args, &floats);
+        report.gradient(&client, &name, &mut m, case.f, &case.args, &floats);
     }
     report.finish(100);
 }
@@ -182,7 +174,7 @@ impl Report {
     /// Compares the vjp of a function, for cotangents of ones, if the function has one.
     fn gradient(
         &mut self,
-        xla: &Xla,
+        client: &Client,
         name: &str,
         m: &mut Module,
         f: FuncId,
@@ -196,6 +188,6 @@ impl Report {
             let ty = ty.as_array().unwrap();
             args.push(Tensor::full(&ty.shape, Literal::of(ty.dtype, 1.0)).unwrap());
         }
-        self.function(xla, &format!("vjp of {name}"), m, f, &args);
+        self.function(client, &format!("vjp of {name}"), m, f, &args);
     }
 }

@@ -20,14 +20,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("prelude", &["tapeloom-ir", "tapeloom-transforms", "tapeloom-backend", "tapeloom-derive"]),
     (
         "tests",
-        &[
-            "tapeloom-ir",
-            "tapeloom-transforms",
-            "tapeloom-backend",
-            "tapeloom-pjrt",
-            "tapeloom",
-            "tapeloom-derive",
-        ],
+        &["tapeloom-ir", "tapeloom-transforms", "tapeloom-backend", "tapeloom", "tapeloom-derive"],
     ),
 ];
 

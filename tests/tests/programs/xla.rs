@@ -1,20 +1,10 @@
 //! Programs on a plugin of XLA. The tests run if `TAPELOOM_PJRT_PLUGIN` is set, and say so if it is not.
 
-#![allow(clippy::print_stderr, reason = "a skipped test says so")]
-
 use tapeloom::prelude::*;
-use tapeloom::xla::{self, Client, ClientOptions, DeviceArray, Plugin};
+use tapeloom::xla::{self, Client, DeviceArray, Plugin};
 use tapeloom::{Kind, Target};
 use tapeloom_tests::Agreement;
-
-/// Returns a client with one device; `None` if no plugin is named.
-fn client() -> Option<Client> {
-    if std::env::var_os("TAPELOOM_PJRT_PLUGIN").is_none() {
-        eprintln!("skipped: TAPELOOM_PJRT_PLUGIN names no plugin of XLA");
-        return None;
-    }
-    Some(Client::new(&Plugin::found().unwrap(), &ClientOptions::new()).unwrap())
-}
+use tapeloom_tests::xla::client_or_skip;
 
 fn on<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B>(client: &Client, f: F) -> Jit<A, B, F> {
     jit(f).on(Target::Xla(client.clone()))
@@ -47,7 +37,7 @@ fn data() -> (Vec<Layer<Tensor>>, Tensor) {
 
 #[test]
 fn calls_have_the_results_of_this_machine() {
-    let Some(client) = client() else { return };
+    let Some(client) = client_or_skip() else { return };
     let (layers, x) = data();
     let got = on(&client, step).call((&layers, &x)).unwrap();
     let want = jit(step).call((&layers, &x)).unwrap();
@@ -60,7 +50,7 @@ fn calls_have_the_results_of_this_machine() {
 /// Steps with arrays that stay on the device copy nothing, and compute what steps on this machine compute.
 #[test]
 fn resident_training_copies_nothing() {
-    let Some(client) = client() else { return };
+    let Some(client) = client_or_skip() else { return };
     let (mut host, x) = data();
     let (native, device) = (jit(step), on(&client, step));
     let mut resident = xla::upload(&client, &host).unwrap();
@@ -82,7 +72,7 @@ fn resident_training_copies_nothing() {
 
 #[test]
 fn captured_tensors_are_copied_once() {
-    let Some(client) = client() else { return };
+    let Some(client) = client_or_skip() else { return };
     let (_, x) = data();
     let captured = x.clone();
     let f = on(&client, move |y: Var| y + constant(&captured));
@@ -96,7 +86,7 @@ fn captured_tensors_are_copied_once() {
 /// Functions and decompositions that StableHLO lacks are called in this process, so they have the bits of this machine.
 #[test]
 fn programs_call_functions_of_this_process() {
-    let Some(client) = client() else { return };
+    let Some(client) = client_or_skip() else { return };
     let x: Tensor = (1..20).map(|i| 0.3 * f64::from(i)).collect();
     let functions = |x: Var| {
         let narrow = x.convert(Dtype::F32);
@@ -119,7 +109,7 @@ fn programs_call_functions_of_this_process() {
 
 #[test]
 fn mistakes_are_errors() {
-    let Some(client) = client() else { return };
+    let Some(client) = client_or_skip() else { return };
     let x = xla::upload(&client, &Tensor::from([1.0, 2.0])).unwrap();
     let error = jit(|x: Var| 2.0 * x).call_on_device(x.clone()).unwrap_err();
     assert_eq!(error.kind(), Kind::Target);
