@@ -44,6 +44,7 @@ pub use lang::module::Module;
 pub use lang::phase::{Origin, Phase};
 pub use lang::problem::{Kind, Problem};
 pub use lang::remap::{Atoms, ValueRemap, rebuild};
+pub use lang::sharding::{Mesh, PartitionSpec, Parts};
 pub use lang::source_loc::Loc;
 pub use lang::spelling::closest_name;
 pub use lang::stack::{DEEPEST_CALL, DEEPEST_CLOSURE, deeper};

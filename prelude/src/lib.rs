@@ -147,7 +147,8 @@ pub use tapeloom_backend::{
 pub use tapeloom_derive::Tree;
 #[doc(inline)]
 pub use tapeloom_ir::{
-    ArrayType, Cancel, Dtype, Element, Kind, LoopCount, Policy, Problem, Shape, Tensor,
+    ArrayType, Cancel, Dtype, Element, Kind, LoopCount, Mesh, PartitionSpec, Policy, Problem,
+    Shape, Tensor,
 };
 #[doc(inline)]
 pub use tapeloom_transforms::{Cost, Simplification};

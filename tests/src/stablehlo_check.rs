@@ -22,7 +22,7 @@ const OPERATIONS: &str = "stablehlo.add stablehlo.subtract stablehlo.multiply st
     stablehlo.dynamic_slice stablehlo.dynamic_update_slice stablehlo.gather stablehlo.scatter stablehlo.reduce \
     stablehlo.sort stablehlo.dot_general stablehlo.convolution stablehlo.while stablehlo.case \
     stablehlo.optimization_barrier stablehlo.custom_call stablehlo.cholesky stablehlo.triangular_solve \
-    stablehlo.fft stablehlo.complex stablehlo.real stablehlo.imag func.call return stablehlo.return";
+    sdy.sharding_constraint stablehlo.fft stablehlo.complex stablehlo.real stablehlo.imag func.call return stablehlo.return";
 
 /// The values of a function that are defined at a line: their types by name.
 #[derive(Clone, Default)]
@@ -53,14 +53,15 @@ pub fn check(text: &str) -> Result<(), Failure> {
         let at = |why: &str| -> Failure { format!("{why} in `{}`", line.trim()).into() };
         // The user's line stands behind everything else.
         let text = line.split(" loc(").next().unwrap_or_default().trim();
-        if text.is_empty() || text.starts_with("module ") {
+        if text.is_empty() || text.starts_with("module ") || text.starts_with("sdy.mesh ") {
             continue;
         }
         if let Some(rest) = text.strip_prefix("func.func ") {
+            let rest = without_attributes(rest.trim_end_matches(" {"));
             let rest = rest.split_once('@').ok_or_else(|| at("a function without a name"))?.1;
             let (name, rest) = rest.split_once('(').ok_or_else(|| at("no parameters"))?;
             let (params, ends) = rest.rsplit_once(") -> (").ok_or_else(|| at("no results"))?;
-            results = ends.trim_end_matches(") {").to_owned();
+            results = ends.trim_end_matches(')').to_owned();
             (scope, defined, ended) = (Scope::default(), BTreeSet::new(), false);
             let types = define_all(&mut scope, &mut defined, params).map_err(|why| at(&why))?;
             let signature = format!("({}) -> ({results})", types.join(", "));
@@ -176,6 +177,25 @@ fn define_all(
         types.push(ty.to_owned());
     }
     Ok(types)
+}
+
+/// Returns the text without the attributes of parameters and results, each a space and braces.
+fn without_attributes(text: &str) -> String {
+    let (mut kept, mut depth) = (String::new(), 0);
+    for c in text.chars() {
+        match c {
+            '{' => {
+                if depth == 0 {
+                    kept.pop();
+                }
+                depth += 1;
+            }
+            '}' => depth -= 1,
+            _ if depth == 0 => kept.push(c),
+            _ => {}
+        }
+    }
+    kept
 }
 
 fn define(

@@ -154,7 +154,20 @@ impl<'t> TextTest<'t> {
             if *name == "stablehlo" {
                 let max_steps = options.get("max_steps").map(|n| n.parse()).transpose()?;
                 let custom_calls = options.get("custom_calls").is_some_and(|on| *on == "true");
-                let options = stablehlo::Options { max_steps, custom_calls, locations: false };
+                let mesh =
+                    options.get("mesh").map(|mesh| mesh.replace(':', "=").parse()).transpose()?;
+                let shardings = mesh.map(|mesh| stablehlo::Shardings {
+                    mesh,
+                    arguments: Vec::new(),
+                    results: Vec::new(),
+                });
+                let shardings = shardings.map(Into::into);
+                let options = stablehlo::Options {
+                    max_steps,
+                    custom_calls,
+                    shardings,
+                    ..stablehlo::Options::default()
+                };
                 return match stablehlo::text(&module, at[0], &options) {
                     Ok(text) => stablehlo_check::check(&text).map(|()| text),
                     Err(problem) => Ok(format!("error: {problem}\n")),

@@ -12,7 +12,7 @@ use crate::loops::{
 use crate::passes::pass::{Made, Pass};
 use crate::passes::simplification::Simplification;
 use crate::passes::{
-    cse, dce, egraph, inline, peephole, polyphase, slice_operands, unroll_routines,
+    cse, dce, drop_shardings, egraph, inline, peephole, polyphase, slice_operands, unroll_routines,
 };
 use std::cell::RefCell;
 use std::fmt;
@@ -25,6 +25,7 @@ pub const PASSES: &[&Pass] = &[
     &dce::PASS,
     &dedup_constants::PASS,
     &drained_carries::PASS,
+    &drop_shardings::PASS,
     &inline::EXPAND,
     &flush_subnormals::PASS,
     &fold_ranges::PASS,
@@ -103,6 +104,10 @@ const fn step_if(kept_if: &'static Pass, pass: &'static Pass, why_here: &'static
 
 const EXPAND: Step =
     step(&inline::EXPAND, "no derivatives follow, and other passes do not look into calls");
+const DROP_SHARDINGS: Step = step(
+    &drop_shardings::PASS,
+    "there is one device, and the equations stand between others that simplify together",
+);
 const CSE: Step = step(&cse::PASS, "inlined bodies contain equal equations");
 const DCE: Step = step(
     &dce::PASS,
@@ -215,6 +220,7 @@ macro_rules! before_code {
     ($($simplify:expr)?) => {
         &[
             EXPAND,
+            DROP_SHARDINGS,
             CSE,
             DCE,
             FOLD_RANGES,
@@ -265,7 +271,17 @@ pub static BEFORE_RELAXED_CODE: List = List {
 pub static BEFORE_ACCELERATOR: List = List {
     name: "before_accelerator",
     about: "the same for the simulated accelerator, which runs loops as they are written",
-    steps: &[EXPAND, CSE, DCE, FOLD_RANGES, ZERO_TRIP_LOOPS, POLYPHASE, PEEPHOLE, LAST],
+    steps: &[
+        EXPAND,
+        DROP_SHARDINGS,
+        CSE,
+        DCE,
+        FOLD_RANGES,
+        ZERO_TRIP_LOOPS,
+        POLYPHASE,
+        PEEPHOLE,
+        LAST,
+    ],
 };
 
 /// The passes that run before a program is written as StableHLO. Engines have passes on loops of their own. Windows stay

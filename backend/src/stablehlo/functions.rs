@@ -10,19 +10,27 @@
 use super::control::{self, grouped};
 use super::convolution::{Convolution, Definitions};
 use super::gather::{self, Addressing};
-use super::types::{ClientFunction, Text, arrays, tensors};
+use super::types::{ClientFunction, Text, arrays, tensor, tensors};
 use super::writer::{Value, Writer, names};
-use super::{Options, codes, reduce, routines, scan, scatter, views};
+use super::{Options, Shardings, codes, reduce, routines, scan, scatter, sharding, views};
 use cranelift_entity::SecondaryMap;
 use std::collections::{BTreeMap, BTreeSet};
 use tapeloom_ir::prim::{Lowering, Mark};
 use tapeloom_ir::{
-    ArrayType, Atom, Dtype, Equation, FuncId, Function, Kind, Literal, Module, Problem, Shape,
-    Type, ValueId,
+    ArrayType, Atom, Dtype, Equation, FuncId, Function, Kind, Literal, Module, PartitionSpec,
+    Problem, Shape, Type, ValueId,
 };
 
 /// The arrays of a value: one for an array, and one for each array of a tape's records.
 pub(super) type Arrays = Vec<Value>;
+
+/// The attributes of arguments and results of a function as text, such as ` {jax.buffer_donor = true}`. Arguments and
+/// results beyond the ends of the lists have none.
+#[derive(Default)]
+struct Ends {
+    arguments: Vec<String>,
+    results: Vec<String>,
+}
 
 /// A program that is written as text.
 pub(super) struct Program<'a> {
@@ -54,13 +62,18 @@ pub(crate) fn text(
         pending: Vec::new(),
         client: BTreeMap::new(),
     };
-    let mut all = format!("module @{} {{\n", symbol(&module.function(f).name));
-    all += &p.function(f, "public @main", donated)?;
+    let name = symbol(&module.function(f).name);
+    let mut all = match &options.shardings {
+        Some(shardings) => sharding::module_start(&name, &shardings.mesh),
+        None => format!("module @{name} {{\n"),
+    };
+    let ends = p.ends_of_main(f, donated)?;
+    all += &p.function(f, "public @main", &ends)?;
     let mut done = 0;
     while done < p.pending.len() {
         let next = p.pending[done];
         let name = format!("private @{}", p.symbols[&next]);
-        all += &p.function(next, &name, &[])?;
+        all += &p.function(next, &name, &Ends::default())?;
         done += 1;
     }
     all += "}\n";
@@ -105,15 +118,42 @@ impl Program<'_> {
         types.iter().map(|ty| arrays(ty, self.most_records())).collect()
     }
 
-    /// Returns the text of one function; `name` is its visibility and its symbol. The engine may take over the memory of
-    /// the `donated` arguments.
-    fn function(&mut self, id: FuncId, name: &str, donated: &[bool]) -> Result<String, Problem> {
-        let donor = |i: usize| match donated.get(i) {
-            Some(true) => " {jax.buffer_donor = true}",
-            Some(false) | None => "",
+    /// Returns the attributes of arguments and results of `main`: the engine may take over the memory of the `donated`
+    /// arguments, and divides arrays among devices as the options say.
+    fn ends_of_main(&self, f: FuncId, donated: &[bool]) -> Result<Ends, Problem> {
+        let f = self.module.function(f);
+        let all = |types: Vec<Type>, of: fn(&Shardings) -> &[PartitionSpec], donated: &[bool]| {
+            let arrays = self.arrays(&types)?.concat();
+            let specs = self.options.shardings.as_deref().map(|all| (all, of(all)));
+            let attributes = arrays.iter().enumerate().map(|(i, ty)| {
+                let replicated = PartitionSpec::replicated();
+                let sharding = specs.map(|(all, specs)| {
+                    let spec = specs.get(i).unwrap_or(&replicated);
+                    sharding::text(spec, &ty.shape, &all.mesh)
+                });
+                let sharding =
+                    sharding.transpose()?.map(|text| format!("sdy.sharding = #sdy.sharding{text}"));
+                let donor = donated.get(i).is_some_and(|donated| *donated);
+                let donor = donor.then(|| "jax.buffer_donor = true".to_owned());
+                let listed: Vec<String> = donor.into_iter().chain(sharding).collect();
+                Ok(if listed.is_empty() {
+                    String::new()
+                } else {
+                    format!(" {{{}}}", listed.join(", "))
+                })
+            });
+            attributes.collect::<Result<Vec<String>, Problem>>()
         };
+        let arguments = all(f.param_types(), |all| &all.arguments, donated)?;
+        Ok(Ends { arguments, results: all(f.result_types(), |all| &all.results, &[])? })
+    }
+
+    /// Returns the text of one function; `name` is its visibility and its symbol, `ends` the attributes of its arguments
+    /// and results.
+    fn function(&mut self, id: FuncId, name: &str, ends: &Ends) -> Result<String, Problem> {
+        let attribute = |all: &[String], i: usize| all.get(i).cloned().unwrap_or_default();
         let f = self.module.function(id);
-        let mut w = Writer::new(self.options.locations);
+        let mut w = Writer::new(self.options);
         let mut args = Vec::new();
         for types in self.arrays(&f.param_types())? {
             args.push(types.into_iter().map(|ty| w.parameter(ty)).collect::<Arrays>());
@@ -122,10 +162,15 @@ impl Program<'_> {
             .iter()
             .flatten()
             .enumerate()
-            .map(|(i, x)| format!("{x}: {}{}", super::types::tensor(&x.ty), donor(i)))
+            .map(|(i, x)| format!("{x}: {}{}", tensor(&x.ty), attribute(&ends.arguments, i)))
             .collect();
         let results = self.body(&mut w, id, &args)?.concat();
-        let types = tensors(results.iter().map(|y| &y.ty));
+        let types: Vec<String> = results
+            .iter()
+            .enumerate()
+            .map(|(i, y)| format!("{}{}", tensor(&y.ty), attribute(&ends.results, i)))
+            .collect();
+        let types = types.join(", ");
         w.loc = None;
         w.end(&results);
         for called in std::mem::take(&mut w.client) {
@@ -258,12 +303,17 @@ impl Program<'_> {
                 let x = values.array(w, e.operands[0])?;
                 w.reshape(&x, ty.shape)
             }
-            Lowering::Alias { mark } => {
+            Lowering::Alias { mark: Some(mark), .. } => {
                 let x = values.arrays(w, e.operands[0]);
-                return Ok(vec![match mark {
-                    Some(mark) if holds_plan(&mark) => barrier(w, &x),
-                    Some(_) | None => x,
-                }]);
+                return Ok(vec![if holds_plan(&mark) { barrier(w, &x) } else { x }]);
+            }
+            Lowering::Alias { mark: None, sharding } => {
+                let x = values.arrays(w, e.operands[0]);
+                let Some((spec, of)) = sharding.as_ref().zip(self.options.shardings.as_deref())
+                else {
+                    return Ok(vec![x]);
+                };
+                sharding::constrain(w, &x[0], spec, &of.mesh)?
             }
             Lowering::Iota { axis } => {
                 let counted = match ty.dtype {

@@ -45,6 +45,7 @@
 //! | `gather`, `scatter` | reads and writes at computed positions |
 //! | `control` | branches and loops |
 //! | `routines` | decompositions and Fourier transforms |
+//! | `sharding` | the mesh, and how arrays are divided among its devices |
 //! | `writer`, `types` | lines of text; types and constants |
 //!
 //! # What cannot be written
@@ -65,14 +66,18 @@ mod reduce;
 mod routines;
 mod scan;
 mod scatter;
+mod sharding;
 mod types;
 mod views;
 mod writer;
 
+pub use sharding::Shardings;
+
+use std::sync::Arc;
 use tapeloom_ir::{FuncId, Module, Problem};
 
 /// Options of the text.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Options {
     /// Whether operations have the user's lines, as `loc("src/main.rs":3:7)`.
     pub locations: bool,
@@ -82,6 +87,8 @@ pub struct Options {
     /// The largest number of iterations of a loop that saves residuals, if only the run knows their number. The residuals
     /// are then arrays for this many iterations. A loop that needs more ends there, and its float results are nan.
     pub max_steps: Option<usize>,
+    /// How the program is divided among devices; `None` for a program for one device.
+    pub shardings: Option<Arc<Shardings>>,
 }
 
 /// Returns the text of a function as the function `main` of a module, with the arguments and results in order. Functions

@@ -251,13 +251,45 @@ impl Box {
         }
         let low = list(self.axes.iter().map(|axis| axis.first));
         let high = list(self.axes.iter().zip(shape.iter()).map(|(axis, n)| n - 1 - axis.last()));
-        let between =
-            list(self.axes.iter().map(|axis| if axis.count == 1 { 0 } else { axis.step - 1 }));
-        let rest = format!(", low = {low}, high = {high}, interior = {between}");
+        let between = self.axes.iter().map(|axis| if axis.count == 1 { 0 } else { axis.step - 1 });
+        let mut between: Vec<usize> = between.collect();
         let ty = ArrayType::new(inside.ty.dtype, shape.clone());
         let fill = fill.scalar(w);
-        w.op("stablehlo.pad", &[inside, &fill], &rest, ty)
+        let mut inside = inside.clone();
+        if w.divided {
+            // XLA's partitioner misplaces elements with padding between them (versions of the C API up to 0.115).
+            for (i, between) in between.iter_mut().enumerate() {
+                inside = spread(w, &inside, &fill, i, std::mem::take(between));
+            }
+        }
+        let rest = format!(", low = {low}, high = {high}, interior = {}", list(&between));
+        w.op("stablehlo.pad", &[&inside, &fill], &rest, ty)
     }
+}
+
+/// Appends the array with `between` elements `fill` between its elements along an axis: each element becomes a row of
+/// itself and padding, and the rows are joined.
+fn spread(w: &mut Writer, x: &Value, fill: &Value, axis: usize, between: usize) -> Value {
+    if between == 0 {
+        return x.clone();
+    }
+    let (n, rank) = (x.ty.shape[axis], x.ty.shape.len());
+    let mut joined = x.ty.shape.clone();
+    joined[axis] = n * (1 + between);
+    let of = |element: usize| {
+        let axes = x.ty.shape.iter().enumerate();
+        let rows = axes.flat_map(|(i, k)| if i == axis { vec![*k, element] } else { vec![*k] });
+        rows.collect::<Shape>()
+    };
+    let rows = of(1 + between);
+    let x = w.reshape(x, of(1));
+    let zeros = list(vec![0; rank + 1]);
+    let high = list((0..=rank).map(|i| if i == axis + 1 { between } else { 0 }));
+    let rest = format!(", low = {zeros}, high = {high}, interior = {zeros}");
+    let ty = ArrayType::new(x.ty.dtype, rows);
+    let rows = w.op("stablehlo.pad", &[&x, fill], &rest, ty);
+    let x = w.reshape(&rows, joined);
+    w.part(&x, axis, 0, n + (n - 1) * between)
 }
 
 /// Appends the array with its axes in another order: axis `i` of the result is axis `by[i]` of `x`.

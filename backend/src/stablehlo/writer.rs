@@ -13,6 +13,7 @@
 //! }) : (tensor<i64>, tensor<f64>) -> (tensor<i64>, tensor<f64>)
 //! ```
 
+use super::Options;
 use super::types::{ClientFunction, number, tensor, tensors};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -51,6 +52,8 @@ pub(super) struct Writer {
     pub(super) loc: Loc,
     /// Whether each operation has its user's line.
     locations: bool,
+    /// Whether arrays are divided among devices.
+    pub(super) divided: bool,
     /// The constants of each open block, so that none is written twice.
     constants: Vec<BTreeMap<(Literal, Shape), Value>>,
     /// The called functions that the client provides.
@@ -58,11 +61,12 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// Makes a writer for the body of a function; `locations` says whether operations have the user's lines.
-    pub(super) fn new(locations: bool) -> Writer {
+    /// Makes a writer for the body of a function.
+    pub(super) fn new(options: &Options) -> Writer {
+        let (locations, divided) = (options.locations, options.shardings.is_some());
         let constants = vec![BTreeMap::new()];
         let (text, client) = (String::new(), Vec::new());
-        Writer { text, depth: 2, next: 0, loc: None, locations, constants, client }
+        Writer { text, depth: 2, next: 0, loc: None, locations, divided, constants, client }
     }
 
     /// Returns the text.
@@ -280,7 +284,8 @@ impl Writer {
 
     /// Returns the box of `x` with these extents at the scalar starts, which are clamped to fit.
     pub(super) fn dynamic_slice(&mut self, x: &Value, starts: &[&Value], sizes: &Shape) -> Value {
-        let operands: Vec<&Value> = [x].into_iter().chain(starts.iter().copied()).collect();
+        let starts = self.clamped(&x.ty.shape, sizes, starts);
+        let operands: Vec<&Value> = [x].into_iter().chain(&starts).collect();
         let rest = format!(", sizes = {}", super::types::list(sizes.iter()));
         let ty = ArrayType::new(x.ty.dtype, sizes.clone());
         self.op("stablehlo.dynamic_slice", &operands, &rest, ty)
@@ -288,8 +293,25 @@ impl Writer {
 
     /// Returns `x` with `box` written at the scalar starts, which are clamped to fit.
     pub(super) fn dynamic_update(&mut self, x: &Value, part: &Value, starts: &[&Value]) -> Value {
-        let operands: Vec<&Value> = [x, part].into_iter().chain(starts.iter().copied()).collect();
+        let starts = self.clamped(&x.ty.shape, &part.ty.shape, starts);
+        let operands: Vec<&Value> = [x, part].into_iter().chain(&starts).collect();
         self.op("stablehlo.dynamic_update_slice", &operands, "", x.ty.clone())
+    }
+
+    /// Returns the starts of a box of extents `sizes` in an array of extents `shape`, clamped to fit if arrays are divided:
+    /// along a divided axis, XLA's partitioner does not clamp (versions of the C API up to 0.115).
+    fn clamped(&mut self, shape: &Shape, sizes: &Shape, starts: &[&Value]) -> Vec<Value> {
+        let clamp = |(i, start): (usize, &&Value)| {
+            let start = (*start).clone();
+            if !self.divided {
+                return start;
+            }
+            let most = self.number((shape[i] - sizes[i]) as f64, &start);
+            let least = self.number(0.0, &start);
+            let start = self.same("stablehlo.minimum", &[&start, &most]);
+            self.same("stablehlo.maximum", &[&start, &least])
+        };
+        starts.iter().enumerate().map(clamp).collect()
     }
 
     /// Opens an operation with regions.

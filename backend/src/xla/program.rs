@@ -1,22 +1,51 @@
 //! Compiled programs of XLA.
 
-use super::array::{DeviceArray, element};
+use super::array::{DeviceArray, devices_of, element};
 use super::{client_functions, problem};
-use crate::stablehlo;
+use crate::stablehlo::{self, Shardings};
 use std::collections::BTreeMap;
-use tapeloom_ir::{ArrayType, FuncId, Kind, Module, Problem, Tensor, Type};
-use tapeloom_pjrt::{Client, CompileOptions, Executable, OverrideValue};
+use std::sync::Arc;
+use tapeloom_ir::{
+    ArrayType, FuncId, Kind, Mesh, Module, PartitionSpec, Parts, Problem, Tensor, Type,
+};
+use tapeloom_pjrt::{Buffer, Client, CompileOptions, Device, Executable, OverrideValue};
 
-/// A function that a plugin of XLA has compiled for its first device.
+/// A function that a plugin of XLA has compiled, for its first device or for the devices of a mesh.
 pub struct Program {
     client: Client,
     executable: Executable,
     name: String,
-    params: Vec<ArrayType>,
-    results: Vec<ArrayType>,
+    params: Vec<Divided>,
+    results: Vec<Divided>,
     text: String,
     /// The values of the last parameters, which calls do not pass.
     held: Vec<DeviceArray>,
+}
+
+/// An argument or a result, and how it is divided among the devices.
+struct Divided {
+    ty: ArrayType,
+    parts: Arc<Parts>,
+}
+
+impl Divided {
+    /// Divides arrays as a program states it for its arguments or its results.
+    fn all(
+        types: Vec<ArrayType>,
+        specs: Option<(&Mesh, &[PartitionSpec])>,
+    ) -> Result<Vec<Divided>, Problem> {
+        let replicated = PartitionSpec::replicated();
+        let divided = |(i, ty): (usize, ArrayType)| {
+            let parts = match specs {
+                Some((mesh, specs)) => {
+                    specs.get(i).unwrap_or(&replicated).parts(&ty.shape, mesh)?
+                }
+                None => Parts::one(&ty.shape),
+            };
+            Ok(Divided { ty, parts: parts.into() })
+        };
+        types.into_iter().enumerate().map(divided).collect()
+    }
 }
 
 impl Program {
@@ -43,6 +72,12 @@ impl Program {
             types.iter().map(|ty| array(ty).ok_or_else(tape)).collect()
         };
         let (params, results) = (arrays(f.param_types())?, arrays(f.result_types())?);
+        let shardings = options.shardings.as_deref();
+        let specs =
+            |of: fn(&Shardings) -> &[PartitionSpec]| shardings.map(|all| (&all.mesh, of(all)));
+        let params = Divided::all(params, specs(|all| &all.arguments))?;
+        let results = Divided::all(results, specs(|all| &all.results))?;
+        let devices = shardings.map(|all| devices_of(client, &all.mesh)).transpose()?;
         let text = stablehlo::text_for_client(module, func, options, donated)?;
         // XLA's plugins for CPUs drop nan in maxima and minima by default.
         let options = match client.platform_name().as_deref() {
@@ -50,11 +85,18 @@ impl Program {
                 .xla_option("xla_cpu_enable_fast_min_max", OverrideValue::Bool(false)),
             Ok(_) | Err(_) => CompileOptions::new(),
         };
+        let options = match devices {
+            Some(devices) => {
+                let partitions = u32::try_from(devices.len()).unwrap_or(u32::MAX);
+                options.partitions(partitions).device_ids(devices.iter().map(Device::id))
+            }
+            None => options,
+        };
         client_functions::provide(client.plugin(), &text.client)?;
         let text = text.text;
         let executable = client.compile(&text, &options).map_err(|e| problem(&e))?;
         let types: Vec<_> = executable.results().cloned().collect();
-        let of = |ty: &ArrayType| tapeloom_pjrt::ArrayType::new(element(ty.dtype), &ty.shape);
+        let of = |y: &Divided| tapeloom_pjrt::ArrayType::new(element(y.ty.dtype), y.parts.shape());
         if types != results.iter().map(of).collect::<Vec<_>>() {
             let message = format!("the plugin compiled `{}` to results {types:?}", f.name);
             return Err(Problem::internal(&message));
@@ -70,7 +112,7 @@ impl Program {
         })
     }
 
-    /// Copies tensors to the device, as the values of the last parameters of all calls.
+    /// Copies tensors to the devices, as the values of the last parameters of all calls.
     ///
     /// # Errors
     /// [`Kind::Arguments`] if they do not fit the parameters; [`Kind::Target`] for errors of the plugin.
@@ -78,35 +120,87 @@ impl Program {
         let first = self.params.len().saturating_sub(tensors.len());
         let types: Vec<&ArrayType> = tensors.iter().map(Tensor::ty).collect();
         self.fit(&types, first)?;
-        let upload = |x| DeviceArray::upload(&self.client, x);
-        self.held = tensors.iter().map(upload).collect::<Result<_, _>>()?;
+        self.held = self.upload_from(first, tensors.iter())?;
         Ok(())
     }
 
-    /// Copies the arguments to the device, runs the program, and copies the results to the host.
+    /// Copies arguments to the devices, divided as the program needs them.
+    ///
+    /// # Errors
+    /// As [`Program::call`].
+    pub fn upload(&self, args: &[&Tensor]) -> Result<Vec<DeviceArray>, Problem> {
+        self.fit(&args.iter().map(|x| x.ty()).collect::<Vec<_>>(), 0)?;
+        self.upload_from(0, args.iter().copied())
+    }
+
+    /// Copies tensors to the devices, as the values of the parameters from number `first` on.
+    fn upload_from<'a>(
+        &self,
+        first: usize,
+        tensors: impl Iterator<Item = &'a Tensor>,
+    ) -> Result<Vec<DeviceArray>, Problem> {
+        let devices = self.executable.devices();
+        let upload = |(x, param): (&Tensor, &Divided)| {
+            DeviceArray::upload_parts(&self.client, x, &param.parts, devices)
+        };
+        tensors.zip(&self.params[first..]).map(upload).collect()
+    }
+
+    /// Copies the arguments to the devices, runs the program, and copies the results to the host.
     ///
     /// # Errors
     /// [`Kind::Arguments`] if the arguments do not fit the parameters; [`Kind::Target`] for errors of the plugin.
     pub fn call(&self, args: &[&Tensor]) -> Result<Vec<Tensor>, Problem> {
-        self.fit(&args.iter().map(|x| x.ty()).collect::<Vec<_>>(), 0)?;
-        let args: Vec<DeviceArray> =
-            args.iter().map(|x| DeviceArray::upload(&self.client, x)).collect::<Result<_, _>>()?;
+        let args = self.upload(args)?;
         let results = self.execute(&args.iter().collect::<Vec<_>>())?;
         results.iter().map(DeviceArray::download).collect()
     }
 
-    /// Starts an execution with arrays on the device, and returns its results, which stay there. The call may return before
+    /// Starts an execution with arrays on the devices, and returns its results, which stay there. The call may return before
     /// the results are computed; if too many executions are in flight, it first waits for the oldest.
     ///
     /// # Errors
     /// [`Kind::Arguments`] if the arguments do not fit the parameters; [`Kind::Target`] for errors of the plugin.
     pub fn execute(&self, args: &[&DeviceArray]) -> Result<Vec<DeviceArray>, Problem> {
         self.fit(&args.iter().map(|x| x.ty()).collect::<Result<Vec<_>, _>>()?, 0)?;
-        let all = args.iter().copied().chain(&self.held);
-        let buffers = all.map(DeviceArray::buffer).collect::<Result<Vec<_>, _>>()?;
-        let results = self.executable.call(&buffers).map_err(|e| problem(&e))?;
-        let typed = results.into_iter().zip(&self.results);
-        Ok(typed.map(|(buffer, ty)| DeviceArray::new(ty.clone(), buffer)).collect())
+        let devices = self.executable.devices();
+        // Per device, the parts of the arguments.
+        let mut lists: Vec<Vec<&Buffer>> = vec![Vec::new(); devices.len()];
+        for (i, (x, param)) in args.iter().copied().chain(&self.held).zip(&self.params).enumerate()
+        {
+            let buffers = x.buffers(&param.parts, devices);
+            let buffers = buffers.ok_or_else(|| self.divided_otherwise(i, x))?;
+            lists.iter_mut().zip(buffers).for_each(|(list, part)| list.push(part));
+        }
+        let lists: Vec<&[&Buffer]> = lists.iter().map(Vec::as_slice).collect();
+        let execution = self.executable.execute(&lists).map_err(|e| problem(&e))?;
+        // Per result, its parts.
+        let mut parts: Vec<Vec<Buffer>> = self.results.iter().map(|_| Vec::new()).collect();
+        for list in execution.results {
+            parts.iter_mut().zip(list).for_each(|(parts, part)| parts.push(part));
+        }
+        let result = |(of, parts): (&Divided, Vec<Buffer>)| {
+            DeviceArray::new(of.ty.clone(), of.parts.clone(), parts)
+        };
+        Ok(self.results.iter().zip(parts).map(result).collect())
+    }
+
+    /// Returns the error for an argument that is not divided among the devices as the program needs it.
+    fn divided_otherwise(&self, i: usize, x: &DeviceArray) -> Problem {
+        let param = &self.params[i];
+        let part = ArrayType::new(param.ty.dtype, param.parts.shape());
+        let n = self.executable.devices().len();
+        let message = format!(
+            "argument {i} of `{}` is {x:?}; the program needs {} as {part} on {n} device{}",
+            self.name,
+            param.ty,
+            if n == 1 { "" } else { "s" },
+        );
+        Problem::new(
+            Kind::Arguments,
+            message,
+            "copy the arguments with `upload` of this `jit`, and divide a result that becomes an argument by `result_shardings`",
+        )
     }
 
     /// Returns the text that the plugin compiled.
@@ -120,7 +214,7 @@ impl Program {
         self.executable.optimized_program().ok()?.operations()
     }
 
-    /// Returns the client on whose device the program runs.
+    /// Returns the client on whose devices the program runs.
     pub fn client(&self) -> &Client {
         &self.client
     }
@@ -133,7 +227,8 @@ impl Program {
             return wrong(format!("`{}` takes {want} arguments, got {got}", self.name));
         }
         for (i, (arg, param)) in (first..).zip(args.iter().zip(&self.params[first..])) {
-            if *arg != param {
+            if **arg != param.ty {
+                let param = &param.ty;
                 return wrong(format!("argument {i} of `{}` is {param}, got {arg}", self.name));
             }
         }

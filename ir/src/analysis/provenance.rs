@@ -37,7 +37,7 @@ pub fn maker<'m>(module: &'m Module, mut f: &'m Function, mut i: usize, mut n: u
         let e = &f.equations[i];
         let (mut what, at) = (e.op.name(), f.location(i));
         let inside = match e.lower(module, f) {
-            Lowering::Alias { mark: Some(mark) } => {
+            Lowering::Alias { mark: Some(mark), .. } => {
                 match mark {
                     Mark::Packed | Mark::Rounded => packed = Some(mark),
                     Mark::Named(name) => named = Some(name),
@@ -50,6 +50,9 @@ pub fn maker<'m>(module: &'m Module, mut f: &'m Function, mut i: usize, mut n: u
                 }
                 e.operands[0].value().map(|v| (f, v))
             }
+            Lowering::Alias { mark: None, sharding: Some(_) } => {
+                e.operands[0].value().map(|v| (f, v))
+            }
             Lowering::Loop { body, spec } if spec.carrier(n).is_none() => {
                 let iteration = module.function(body);
                 iteration.results.get(n).and_then(|a| a.value()).map(|v| (iteration, v))
@@ -57,7 +60,7 @@ pub fn maker<'m>(module: &'m Module, mut f: &'m Function, mut i: usize, mut n: u
             Lowering::Elementwise(_)
             | Lowering::View { .. }
             | Lowering::Reshape
-            | Lowering::Alias { mark: None }
+            | Lowering::Alias { mark: None, sharding: None }
             | Lowering::Iota { .. }
             | Lowering::DynamicSlice
             | Lowering::Gather { .. }

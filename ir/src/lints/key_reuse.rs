@@ -265,7 +265,7 @@ impl Keys<'_> {
         let array = |a: Atom| f.type_of(a).as_array().cloned();
         let (made, ty) = (&mut self.defs[n], f.types[e.outputs[k]].as_array());
         match lowering {
-            Lowering::Alias { mark } => {
+            Lowering::Alias { mark, .. } => {
                 made.same = operands.first().copied();
                 made.mark = mark.clone().filter(|mark| mark.key_use().is_some());
             }

@@ -71,6 +71,7 @@ impl Op {
             Op::Eigh(_) | Op::Svd(_) | Op::Eig(_) => Facet::ByColumns,
             Op::StopGradient(_) | Op::Dropped(_) => Facet::Constant,
             Op::Barrier(of) => Facet::Barrier(of),
+            Op::Sharded(_) => Facet::Plain,
             Op::Call(of) => Facet::Call(of),
             Op::Loop(of) => Facet::Loop(of),
             Op::Replay(of) => Facet::Replay(of),

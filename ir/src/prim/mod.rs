@@ -86,6 +86,7 @@ pub use linalg::tridiagonal_solve::TridiagonalSolve;
 pub use memory::barrier::{Barrier, apart_from};
 pub use memory::mark::{KeyUse, Mark};
 pub use memory::packing::Packing;
+pub use memory::sharded::Sharded;
 pub use rules::array_primitive::{ArrayPrimitive, Tangent};
 pub use rules::attr::{Attr, Attributes};
 pub use rules::doc::{Doc, Family};
@@ -275,7 +276,7 @@ primitives! {
         Gather, Scatter,
         Cholesky, TriangularSolve, TridiagonalSolve,
         Fft, Rfft, Irfft,
-        StopGradient, Dropped, Barrier;
+        StopGradient, Dropped, Barrier, Sharded;
     views:
         Pad, Window;
     decompositions:

@@ -16,6 +16,7 @@ use crate::lang::function::FuncId;
 use crate::lang::host::Host;
 use crate::lang::problem::Kind;
 pub(super) use crate::lang::problem::Problem;
+use crate::lang::sharding::PartitionSpec;
 use crate::lang::types::{ArrayType, Dtype, Shape};
 use crate::policy_table::Policy;
 use std::num::NonZeroU32;
@@ -261,6 +262,22 @@ impl SingleField for Policy {
                 let (word, names) = words.split_first()?;
                 Policy::of(word, names.iter().map(|name| name.as_ref().into()).collect())
             }
+            _ => None,
+        }
+    }
+}
+
+impl SingleField for PartitionSpec {
+    fn wanted() -> String {
+        "a list of names of mesh axes, such as `[data,_]`".to_owned()
+    }
+    fn to_attr(&self) -> Attr {
+        Attr::Words(self.words().map(|word| word.to_owned().into()).collect())
+    }
+    fn from_attr(attr: &Attr) -> Option<PartitionSpec> {
+        match attr {
+            Attr::Words(words) => Some(PartitionSpec::new(words.iter().map(AsRef::as_ref))),
+            Attr::Ints(none) if none.is_empty() => Some(PartitionSpec::replicated()),
             _ => None,
         }
     }

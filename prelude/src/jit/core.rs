@@ -7,6 +7,7 @@
 use super::explain::{self, Explanation};
 use super::program::{self, Engine, Program, Seen};
 use super::report::CallReport;
+use super::sharding::{ARGUMENT, Division};
 use crate::Error;
 use crate::prng::with_marks;
 use crate::staging::{array, time_in_transforms};
@@ -70,6 +71,8 @@ pub(super) struct Core {
     flushes: bool,
     /// The number of threads of a call; `None` for the default.
     threads: Option<NonZeroUsize>,
+    /// How arrays are divided among devices.
+    division: Division,
     programs: Programs,
 }
 
@@ -249,10 +252,10 @@ impl Entry {
     /// `form` and the types `types`.
     fn difference(&self, form: &Form, types: &[ArrayType]) -> String {
         let mut first = None;
-        self.form.differences(form, "argument", &mut |path, was, is| {
+        self.form.differences(form, ARGUMENT, &mut |path, was, is| {
             first.get_or_insert_with(|| format!("`{path}` was {was} and is {is}"));
         });
-        first.unwrap_or_else(|| explain::difference(&form.paths("argument"), &self.types, types))
+        first.unwrap_or_else(|| explain::difference(&form.paths(ARGUMENT), &self.types, types))
     }
 }
 
@@ -272,6 +275,7 @@ impl Core {
             keys: false,
             flushes: false,
             threads: None,
+            division: Division::default(),
             programs: Programs::default(),
         }
     }
@@ -306,6 +310,11 @@ impl Core {
     pub(super) fn set_threads(&mut self, threads: NonZeroUsize) {
         self.threads = Some(threads);
         self.forget();
+    }
+
+    pub(super) fn division(&mut self) -> &mut Division {
+        self.forget();
+        &mut self.division
     }
 
     pub(super) fn limits(&mut self) -> &mut Limits {
@@ -444,8 +453,13 @@ impl Core {
         })
     }
 
-    /// Returns the options of the text of a program, with the bound of `max_steps`.
-    fn text_options(&self, options: &stablehlo::Options) -> Result<stablehlo::Options, Problem> {
+    /// Returns the options of the text of a program, with the bound of `max_steps` and the divisions of arrays.
+    fn text_options(
+        &self,
+        options: &stablehlo::Options,
+        arguments: (&Form, &[ArrayType]),
+        traced: &Traced<Form>,
+    ) -> Result<stablehlo::Options, Problem> {
         let limits = self.limits.as_ref();
         if limits.is_some_and(|limits| limits.cancel.is_some()) {
             return Err(Problem::new(
@@ -456,18 +470,26 @@ impl Core {
         }
         let limit = limits.and_then(|limits| limits.max_steps);
         let limit = limit.map(|n| usize::try_from(n).unwrap_or(usize::MAX));
-        Ok(stablehlo::Options { max_steps: options.max_steps.or(limit), ..*options })
+        let f = traced.module.function(traced.function);
+        let results: Vec<ArrayType> = f.result_types().iter().map(array).collect();
+        let shardings = self.division.of_program(arguments, (&traced.output, &results))?;
+        let shardings = shardings.or(options.shardings.clone());
+        Ok(stablehlo::Options { max_steps: options.max_steps.or(limit), shardings, ..*options })
     }
 
     /// Returns the program for these arguments as StableHLO text.
     pub(super) fn stablehlo(
         &self,
+        form: &Form,
         leaves: &TensorRefs<'_>,
         closure: &Closure<'_>,
         options: &stablehlo::Options,
     ) -> Result<String, Error> {
-        let Traced { mut module, function, .. } = self.traced(&types(leaves), closure)?;
-        let options = self.text_options(options).map_err(|p| Error::at(p, self.at))?;
+        let types = types(leaves);
+        let traced = self.traced(&types, closure)?;
+        let options = self.text_options(options, (form, &types), &traced);
+        let options = options.map_err(|p| Error::at(p, self.at))?;
+        let Traced { mut module, function, .. } = traced;
         let text = BEFORE_STABLEHLO
             .observed(&mut module, function, &mut |_| ())
             .and_then(|function| stablehlo::text(&module, function, &options));
@@ -547,7 +569,7 @@ impl Core {
         let traced = self.traced(&types, closure)?;
         let (limits, output) = (self.limits.clone(), traced.output.clone());
         let (program, tensors) =
-            self.compile(traced, &donated).map_err(|p| Error::at(p, self.at))?;
+            self.compile((&form, &types), traced, &donated).map_err(|p| Error::at(p, self.at))?;
         let entry = Entry { form, types, program, tensors, output, limits, donated };
         Ok(self.programs.keep(Arc::new(entry)))
     }
@@ -555,14 +577,14 @@ impl Core {
     /// Compiles a traced function for the target. Returns the program, and the captured tensors that each call passes.
     #[cfg_attr(
         not(feature = "xla"),
-        allow(unused_variables, reason = "only XLA takes over memory")
+        allow(unused_variables, reason = "only XLA divides arrays and takes over memory")
     )]
     fn compile(
         &self,
+        arguments: (&Form, &[ArrayType]),
         traced: Traced<Form>,
         donated: &[bool],
     ) -> Result<(Program, Vec<Tensor>), Problem> {
-        let Traced { module, function, tensors, .. } = traced;
         #[cfg(feature = "xla")]
         if let Target::Xla(client) = &self.target
             && matches!(self.engine, Engine::Native | Engine::Relaxed)
@@ -571,15 +593,44 @@ impl Core {
                 custom_calls: client.plugin().has_handlers(),
                 ..stablehlo::Options::default()
             };
-            let options = self.text_options(&options)?;
+            let options = self.text_options(&options, arguments, &traced)?;
+            let Traced { module, function, tensors, .. } = traced;
             let program = Program::for_xla(client, module, function, &options, donated, &tensors)?;
             return Ok((program, Vec::new()));
         }
+        let Traced { module, function, tensors, .. } = traced;
         let options = self.options(self.limits.is_some());
         Ok((Program::compile(self.engine, &options, module, function, None)?, tensors))
     }
 
-    /// Runs the program with arrays on a device of XLA. It takes over the memory of the `donated` arguments.
+    /// Copies arguments to the devices of XLA on which the program will run, divided as the partition specs say.
+    #[cfg(feature = "xla")]
+    pub(super) fn upload(
+        &self,
+        form: &Form,
+        leaves: &TensorRefs<'_>,
+    ) -> Result<Vec<DeviceArray>, Error> {
+        let at = |p: Problem| Error::at(p, self.at);
+        let Target::Xla(client) = &self.target else {
+            return Err(at(Problem::new(
+                Kind::Target,
+                "arrays are copied to devices for programs of XLA, and this one is for another engine",
+                "choose the engine with `on(Target::Xla(client))`",
+            )));
+        };
+        let types = types(leaves);
+        let uploaded: Result<_, Problem> =
+            match self.division.of_arguments(form, &types).map_err(at)? {
+                None => leaves.iter().map(|x| DeviceArray::upload(client, x)).collect(),
+                Some((mesh, specs)) => {
+                    let divided = leaves.iter().zip(&specs);
+                    divided.map(|(x, spec)| DeviceArray::upload_to(client, x, mesh, spec)).collect()
+                }
+            };
+        uploaded.map_err(at)
+    }
+
+    /// Runs the program with arrays on devices of XLA. It takes over the memory of the `donated` arguments.
     #[cfg(feature = "xla")]
     pub(super) fn on_device(
         &self,

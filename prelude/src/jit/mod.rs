@@ -20,6 +20,7 @@ mod core;
 mod explain;
 mod program;
 mod report;
+mod sharding;
 
 pub use explain::{Explanation, SimplifyReport, Stage};
 pub use report::CallReport;
@@ -28,10 +29,11 @@ use self::core::{CallArgs, Core, Entry};
 use crate::function::Function;
 use crate::staging::apply;
 use crate::transform::call_once_traced;
-use crate::tree::{Args, Form, Leaf, TensorRefs, Tree};
+use crate::tree::{Args, Form, Leaf, TensorRefs, Tree, flatten, leaf_paths};
 use crate::var::caller;
 use crate::{Error, Var};
 use program::Engine;
+use sharding::{ARGUMENT, RESULT};
 use smallvec::SmallVec;
 use std::any::Any;
 use std::marker::PhantomData;
@@ -41,7 +43,7 @@ use tapeloom_backend::accelerator::{RunConfig, Statistics};
 use tapeloom_backend::xla::DeviceArray;
 use tapeloom_backend::{MachineModel, Profile, Results, Target, stablehlo};
 use tapeloom_ir::trace::{Handle, Traced};
-use tapeloom_ir::{ArrayType, Cancel, Loc, Problem, Tensor};
+use tapeloom_ir::{ArrayType, Cancel, Loc, Mesh, PartitionSpec, Problem, Tensor};
 
 /// A closure with the programs compiled from it, as returned by [`jit`].
 pub struct Jit<A: Tree<Var>, B: Tree<Var>, F> {
@@ -228,6 +230,12 @@ pub(crate) fn boundary<A: Tree<Var>, B: Tree<Var>, F>(
     Jit { f, core: Core::new(name, at), signature: PhantomData }
 }
 
+/// Returns the specs of a tree, each with its path.
+fn specs_of<S: Tree<PartitionSpec>>(specs: &S, root: &str) -> Vec<(String, PartitionSpec)> {
+    let (structure, specs) = flatten(specs);
+    leaf_paths::<PartitionSpec, S>(&structure, root).into_iter().zip(specs).collect()
+}
+
 /// Compiles `f` and runs it once.
 ///
 /// # Errors
@@ -329,7 +337,22 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
         run_into::<B>(entry, &leaves, at, results)
     }
 
-    /// Runs the program with arrays on a device of XLA, and returns its results, which stay there. The program is one for
+    /// Copies arguments to the devices of XLA on which the program runs, as arguments of [`Jit::call_on_device`]. Each device
+    /// gets the part that the partition specs of the arguments give it.
+    ///
+    /// # Errors
+    /// [`Kind::Target`](tapeloom_ir::Kind) if the program is for another engine, if the client has fewer devices than the
+    /// mesh, and for errors of the plugin; those of the partition specs ([`Jit::argument_shardings`]).
+    #[cfg(feature = "xla")]
+    #[doc(alias = "device_put")]
+    pub fn upload(&self, args: impl Args<A>) -> Result<A::With<DeviceArray>, Error> {
+        let given = TypedArgs(&args);
+        let mut arrays = self.core.upload(&given.form(), &given.leaves())?.into_iter();
+        let next = &mut || arrays.next().unwrap_or_else(DeviceArray::missing);
+        Ok(A::with_leaves(&args.structure(), next))
+    }
+
+    /// Runs the program with arrays on devices of XLA, and returns its results, which stay there. The program is one for
     /// [`Target::Xla`]; nothing is copied between host and device, except for tensors that the closure captured, once. The
     /// call may return before the results are computed.
     ///
@@ -481,6 +504,65 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
     /// ```
     pub fn on(mut self, target: Target) -> Jit<A, B, F> {
         self.core.set_target(target);
+        self
+    }
+
+    /// Returns the same closure, divided among the devices of a mesh. [`Target::Xla`] runs it on as many devices of its
+    /// client; the text of [`Jit::stablehlo`] is for as many. Other targets have one device, for which this is no change.
+    ///
+    /// The program has the meaning of the closure: it computes with whole arrays, and the compiler divides its work by the
+    /// partition specs of arguments ([`Jit::argument_shardings`]), results ([`Jit::result_shardings`]) and values
+    /// ([`Var::sharded`]), and inserts the communication. Sums are added in another order than on one device.
+    ///
+    /// ```
+    /// use tapeloom::{Mesh, PartitionSpec, prelude::*};
+    /// let spec = PartitionSpec::new;
+    /// let loss = |w: Var, x: Var| (x.dot(w) - 1.0).square().mean();
+    /// let g = jit(move |(w, x): (Var, Var)| grad(|w| loss(w, x))(w))
+    ///     .mesh(Mesh::new([("data", 4)])?)
+    ///     .argument_shardings((PartitionSpec::replicated(), spec(["data", "_"])));
+    /// let text = g.stablehlo((Tensor::zeros(&[3], Dtype::F64)?, Tensor::zeros(&[8, 3], Dtype::F64)?))?;
+    /// assert!(text.contains("sdy.mesh @mesh = <[\"data\"=4]>"));
+    /// assert!(text.contains("%1: tensor<8x3xf64> {sdy.sharding = #sdy.sharding<@mesh, [{\"data\"}, {}]>}"));
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    ///
+    /// Source: `jax.jit` with a mesh and shardings in JAX; the dialect `sdy` of Shardy.
+    ///
+    /// [`Target::Xla`]: crate::xla
+    pub fn mesh(mut self, mesh: Mesh) -> Jit<A, B, F> {
+        self.core.division().mesh = Some(mesh);
+        self
+    }
+
+    /// Sets the partition specs of the arguments: a tree like that of the arguments, in which one spec may stand in place of
+    /// a part of the tree, for all of its arrays. Without specs, every device has a copy of each argument.
+    ///
+    /// Calls report an error if the tree does not fit the arguments, or if a spec names a mesh axis that does not exist,
+    /// or one whose size does not divide the axis of the array.
+    ///
+    /// ```
+    /// use tapeloom::{Mesh, PartitionSpec, prelude::*};
+    /// let f = jit(|(w, x): (Vec<Var>, Var)| x.dot(w[0]).dot(w[1]))
+    ///     .mesh("data=4, model=2".parse()?)
+    ///     .argument_shardings((PartitionSpec::replicated(), PartitionSpec::new(["data", "_"])));
+    /// let w = vec![Tensor::zeros(&[3, 5], Dtype::F64)?, Tensor::zeros(&[5, 2], Dtype::F64)?];
+    /// let error = f.stablehlo((&w, Tensor::zeros(&[6, 3], Dtype::F64)?)).unwrap_err();
+    /// let expected = "`argument.1`, f64[6,3]: axis 0 of the array has 6 elements and cannot be divided into 4 equal parts";
+    /// assert!(error.to_string().contains(expected), "{error}");
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[doc(alias = "in_shardings")]
+    pub fn argument_shardings(mut self, specs: impl Tree<PartitionSpec>) -> Jit<A, B, F> {
+        self.core.division().arguments = Some(specs_of(&specs, ARGUMENT));
+        self
+    }
+
+    /// Sets the partition specs of the results: a tree as that of [`Jit::argument_shardings`]. Without specs, every device
+    /// has a copy of each result.
+    #[doc(alias = "out_shardings")]
+    pub fn result_shardings(mut self, specs: impl Tree<PartitionSpec>) -> Jit<A, B, F> {
+        self.core.division().results = Some(specs_of(&specs, RESULT));
         self
     }
 
@@ -778,7 +860,8 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
         options: &stablehlo::Options,
     ) -> Result<String, Error> {
         let closure = at_args(&self.f, &args, self.core.at);
-        self.core.stablehlo(&TypedArgs(&args).leaves(), &closure, options)
+        let given = TypedArgs(&args);
+        self.core.stablehlo(&given.form(), &given.leaves(), &closure, options)
     }
 
     /// Calls the closure inside a trace. It is traced once for each kind of arguments in that trace. Each use is a call

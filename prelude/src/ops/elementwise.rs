@@ -6,9 +6,9 @@
 use super::{binary, broadcast_together, emit};
 use crate::Var;
 use crate::var::{IntoVar, caller, on_behalf};
-use tapeloom_ir::prim::{Convert, IntegerPow, Polygamma, StopGradient, constant_power};
+use tapeloom_ir::prim::{Convert, IntegerPow, Polygamma, Sharded, StopGradient, constant_power};
 use tapeloom_ir::trace;
-use tapeloom_ir::{Dtype, Scalar};
+use tapeloom_ir::{Dtype, PartitionSpec, Scalar};
 
 macro_rules! unary {
     ($($(#[$doc:meta])+ $name:ident = $op:ident;)*) => {
@@ -285,5 +285,30 @@ impl Var {
     #[track_caller]
     pub fn stop_gradient(self) -> Var {
         emit(StopGradient, &[self], caller())
+    }
+
+    /// Returns the array unchanged, divided among the devices of a mesh as a partition spec says: one word for each axis,
+    /// the name of a mesh axis or `_`. The mesh is that of [`Jit::mesh`](crate::Jit::mesh); without one, and on targets with
+    /// one device, this changes nothing. Derivatives are divided like the array; the axis of a batch is divided as the
+    /// compiler chooses.
+    ///
+    /// A word that is no name, a mesh axis that occurs twice, and more words than axes are errors. The other mistakes are
+    /// reported where the program is compiled for a mesh: no mesh axis of this name, or one whose size does not divide the
+    /// axis.
+    ///
+    /// ```
+    /// use tapeloom::{Mesh, prelude::*};
+    /// let f = |x: Var| (x.sharded(["rows", "_"]) * 2.0).sum();
+    /// assert_eq!(run(f, [[1.0, 2.0], [3.0, 4.0]])?.item::<f64>()?, 20.0);
+    /// let text = jit(f).mesh(Mesh::new([("rows", 2)])?).stablehlo([[1.0, 2.0], [3.0, 4.0]])?;
+    /// assert!(text.contains("sdy.sharding_constraint %0 <@mesh, [{\"rows\"}, {}]> : tensor<2x2xf64>"));
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    ///
+    /// Source: `with_sharding_constraint` of JAX.
+    #[doc(alias = "with_sharding_constraint")]
+    #[track_caller]
+    pub fn sharded(self, spec: impl Into<PartitionSpec>) -> Var {
+        emit(Sharded { spec: spec.into() }, &[self], caller())
     }
 }

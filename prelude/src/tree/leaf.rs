@@ -10,7 +10,7 @@ use crate::Var;
 use std::borrow::Cow;
 #[cfg(feature = "xla")]
 use tapeloom_backend::xla::DeviceArray;
-use tapeloom_ir::{ArrayType, Dtype, Literal, Problem, Tensor};
+use tapeloom_ir::{ArrayType, Dtype, Literal, PartitionSpec, Problem, Tensor};
 
 /// A leaf of a tree: [`Var`] or [`Tensor`], a value that can be passed for a tensor, an axis.
 pub trait Leaf: Tree<Self, Structure = ()> + Clone {
@@ -86,6 +86,9 @@ leaf! {
     // `ArrayType` is a leaf of the result types that a callback declares.
     #[diagnostic::do_not_recommend]
     ArrayType, ArrayType::new(Dtype::F64, []);
+    // Trees of partition specs describe how arguments and results are divided.
+    #[diagnostic::do_not_recommend]
+    PartitionSpec, PartitionSpec::replicated();
 }
 
 #[cfg(feature = "xla")]

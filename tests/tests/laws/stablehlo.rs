@@ -15,7 +15,8 @@ use tapeloom_tests::{EXAMPLES, Sweep, cases};
 use tapeloom_transforms::{BEFORE_STABLEHLO, vjp};
 
 /// Options under which only calls of Rust functions cannot be written.
-const ALL: Options = Options { custom_calls: true, max_steps: Some(8), locations: true };
+const ALL: Options =
+    Options { custom_calls: true, max_steps: Some(8), locations: true, shardings: None };
 
 /// Returns the text of a function, checked, or the message of the error.
 fn written(m: &Module, f: FuncId, options: &Options) -> Result<String, String> {

@@ -7,14 +7,15 @@
 use tapeloom::xla::Client;
 use tapeloom_backend::stablehlo::{Options, text};
 use tapeloom_backend::xla::Program;
-use tapeloom_ir::{Dtype, FuncId, Literal, Module, Tensor, eval, print_function};
+use tapeloom_ir::{Dtype, FuncId, Literal, Mesh, Module, Tensor, eval, print_function};
 use tapeloom_tests::conformance::golden_programs;
 use tapeloom_tests::program_generator::Recipe;
-use tapeloom_tests::xla::{client_or_skip, has_subnormals};
+use tapeloom_tests::xla::{client_or_skip, devices_or_skip, divided, has_subnormals};
 use tapeloom_tests::{Agreement, EXAMPLES, Failure, Sweep, cases};
 use tapeloom_transforms::{BEFORE_STABLEHLO, vjp};
 
-const OPTIONS: Options = Options { custom_calls: true, max_steps: Some(40), locations: true };
+const OPTIONS: Options =
+    Options { custom_calls: true, max_steps: Some(40), locations: true, shardings: None };
 
 /// Primitives whose results at edges differ in XLA, each with the reason.
 const OTHERWISE: &[(&str, &str)] = &[
@@ -29,6 +30,8 @@ const OTHERWISE: &[(&str, &str)] = &[
 /// The outcomes of many programs on a plugin.
 #[derive(Default)]
 struct Report {
+    /// The mesh among whose devices programs are divided, if any.
+    mesh: Option<Mesh>,
     equal: usize,
     /// Programs that cannot be written.
     unwritten: usize,
@@ -60,9 +63,25 @@ impl Report {
         }
     }
 
-    fn function(&mut self, client: &Client, name: &str, m: &Module, f: FuncId, args: &[Tensor]) {
-        let program = match text(m, f, &OPTIONS) {
-            Ok(_) => Program::compile(m, f, client, &OPTIONS, &[]),
+    fn function(
+        &mut self,
+        client: &Client,
+        name: &str,
+        m: &mut Module,
+        f: FuncId,
+        args: &[Tensor],
+    ) {
+        let count = self.equal + self.unwritten + self.subnormal;
+        let (f, shardings) = match &self.mesh {
+            Some(mesh) => {
+                let (f, shardings) = divided(m, f, mesh, count).unwrap();
+                (f, Some(shardings.into()))
+            }
+            None => (f, None),
+        };
+        let options = Options { shardings, ..OPTIONS };
+        let program = match text(m, f, &options) {
+            Ok(_) => Program::compile(m, f, client, &options, &[]),
             Err(_) => {
                 self.unwritten += 1;
                 return;
@@ -81,7 +100,7 @@ impl Report {
     /// Prints the numbers, and fails if a program is wrong.
     #[track_caller]
     fn finish(self, least: usize) {
-        let Report { equal, unwritten, subnormal, wrong } = self;
+        let Report { equal, unwritten, subnormal, wrong, .. } = self;
         println!(
             "{equal} programs agree, {} differ, {unwritten} cannot be written, {subnormal} have subnormal numbers",
             wrong.len()
@@ -116,7 +135,7 @@ fn samples_agree() {
     let (mut m, mut report) = (Module::new(), Report::default());
     for case in cases(&mut m) {
         if case.smooth || !differs(&case.name) {
-            report.function(&client, &case.name, &m, case.f, &case.args);
+            report.function(&client, &case.name, &mut m, case.f, &case.args);
         }
     }
     report.finish(2000);
@@ -128,7 +147,7 @@ fn examples_and_their_gradients_agree() {
     let mut report = Report::default();
     for example in EXAMPLES {
         let (mut m, case) = example.read().unwrap();
-        report.function(&client, &case.name, &m, case.f, &case.args);
+        report.function(&client, &case.name, &mut m, case.f, &case.args);
         let floats = case.floats();
         report.gradient(&client, &case.name, &mut m, case.f, &case.args, &floats);
     }
@@ -163,11 +182,34 @@ fn random_programs_agree() {
         let case = Recipe::draw(seed).program(&mut m).unwrap();
         let f = BEFORE_STABLEHLO.observed(&mut m, case.f, &mut |_| ()).unwrap();
         let name = format!("seed {seed}");
-        report.function(&client, &name, &m, f, &case.args);
+        report.function(&client, &name, &mut m, f, &case.args);
         let floats = case.floats();
         report.gradient(&client, &name, &mut m, case.f, &case.args, &floats);
     }
     report.finish(100);
+}
+
+/// Programs, samples and gradients that are divided among devices in many ways have the values of one device.
+#[test]
+fn programs_on_several_devices_agree() {
+    for mesh in [vec![("data", 2)], vec![("data", 2), ("model", 2)]] {
+        let mesh = Mesh::new(mesh).unwrap();
+        let Some(client) = devices_or_skip(mesh.devices()) else { return };
+        let mut report = Report { mesh: Some(mesh), ..Report::default() };
+        let mut m = Module::new();
+        for case in cases(&mut m).into_iter().filter(|case| case.smooth).step_by(11) {
+            report.function(&client, &case.name, &mut m, case.f, &case.args);
+        }
+        for seed in Sweep::Xla.seeds().step_by(2) {
+            let case = Recipe::draw(seed).program(&mut m).unwrap();
+            let f = BEFORE_STABLEHLO.observed(&mut m, case.f, &mut |_| ()).unwrap();
+            let name = format!("seed {seed}");
+            report.function(&client, &name, &mut m, f, &case.args);
+            let floats = case.floats();
+            report.gradient(&client, &name, &mut m, case.f, &case.args, &floats);
+        }
+        report.finish(250);
+    }
 }
 
 impl Report {

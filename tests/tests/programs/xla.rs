@@ -1,10 +1,12 @@
 //! Programs on a plugin of XLA. The tests run if `TAPELOOM_PJRT_PLUGIN` is set, and say so if it is not.
 
+use crate::files::Folder;
 use tapeloom::prelude::*;
 use tapeloom::xla::{self, Client, DeviceArray, Plugin};
-use tapeloom::{Kind, Target};
+use tapeloom::{Kind, Mesh, PartitionSpec, Target, files};
 use tapeloom_tests::Agreement;
-use tapeloom_tests::xla::client_or_skip;
+use tapeloom_tests::transformer::{self, Block, Blocks, Extents};
+use tapeloom_tests::xla::{client_or_skip, devices_or_skip};
 
 fn on<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B>(client: &Client, f: F) -> Jit<A, B, F> {
     jit(f).on(Target::Xla(client.clone()))
@@ -120,4 +122,201 @@ fn mistakes_are_errors() {
     assert_eq!(error.kind, Kind::Internal);
     let error = Plugin::at("no_such_file.so").map_err(tapeloom::Error::from).unwrap_err();
     assert!(error.to_string().contains("no_such_file.so"), "{error}");
+}
+
+/// A step of gradient descent: the loss, and the new weights.
+fn descent(size: Extents) -> impl Fn((Blocks<Var>, Var)) -> (Var, Blocks<Var>) {
+    move |(blocks, x)| {
+        let (loss, g) = transformer::step(size)((blocks.clone(), x));
+        (loss, tree_map2(|w, g| w - 0.02 * g, &blocks, &g))
+    }
+}
+
+/// How the weights of a block are divided along the axis `model`: the first matrix of each pair by columns, the second by
+/// rows, so that one sum over devices follows each pair.
+fn by_columns_and_rows() -> Block<PartitionSpec> {
+    let spec = |words: &[&str]| PartitionSpec::new(words.iter().copied());
+    Block {
+        qkv: spec(&["_", "_", "model"]),
+        out: spec(&["model", "_"]),
+        up: spec(&["_", "model"]),
+        down: spec(&["model", "_"]),
+    }
+}
+
+/// Twenty steps have the losses of one device, with batches divided among devices, with weights, and with both.
+#[test]
+fn steps_of_a_transformer_have_the_losses_of_one_device() {
+    let size = Extents { batch: 8, tokens: 6, width: 16, heads: 4, blocks: 2 };
+    let (start, x) = transformer::data(size, Dtype::F64).unwrap();
+    let one = jit(descent(size));
+    let (mut weights, mut losses) = (start.clone(), Vec::new());
+    for _ in 0..20 {
+        let (loss, next) = one.call((&weights, &x)).unwrap();
+        losses.push(loss);
+        weights = next;
+    }
+    let replicated = Block {
+        qkv: PartitionSpec::replicated(),
+        out: PartitionSpec::replicated(),
+        up: PartitionSpec::replicated(),
+        down: PartitionSpec::replicated(),
+    };
+    for (mesh, blocks) in [
+        ("data=2", replicated.clone()),
+        ("data=4", replicated),
+        ("data=1, model=4", by_columns_and_rows()),
+        ("data=2, model=2", by_columns_and_rows()),
+    ] {
+        let mesh: Mesh = mesh.parse().unwrap();
+        let Some(client) = devices_or_skip(mesh.devices()) else { return };
+        let blocks = vec![blocks; size.blocks];
+        let step = on(&client, descent(size))
+            .mesh(mesh.clone())
+            .argument_shardings((blocks.clone(), PartitionSpec::new(["data"])))
+            .result_shardings((PartitionSpec::replicated(), blocks));
+        let (mut weights, batch) = step.upload((&start, &x)).unwrap();
+        let before = client.transfers();
+        let mut found = Vec::new();
+        for _ in 0..20 {
+            let (loss, next) = step.call_on_device((weights, batch.clone())).unwrap();
+            found.push(loss);
+            weights = next;
+        }
+        assert_eq!(client.transfers(), before, "{mesh}");
+        for (found, want) in found.iter().zip(&losses) {
+            let found = found.download().unwrap();
+            Agreement::relative(1e-9).check(&found, want).unwrap();
+        }
+        // A call with tensors divides the same way.
+        let (loss, _) = step.call((&start, &x)).unwrap();
+        Agreement::relative(1e-9).check(&loss, &losses[0]).unwrap();
+    }
+}
+
+/// Two thousand steps on four devices, of which none waits for another.
+#[test]
+fn steps_need_not_wait() {
+    let Some(client) = devices_or_skip(4) else { return };
+    let step =
+        |(w, x): (Var, Var)| w - 0.1 * grad(move |w: Var| (x.dot(w) - 1.0).square().mean())(w);
+    let sharded = on(&client, step)
+        .mesh(Mesh::new([("data", 4)]).unwrap())
+        .argument_shardings((PartitionSpec::replicated(), PartitionSpec::new(["data"])));
+    let (start, x) = (Tensor::zeros(&[8], Dtype::F64).unwrap(), data().1);
+    let (mut w, x) = sharded.upload((&start, &x)).unwrap();
+    for _ in 0..2000 {
+        w = sharded.call_on_device((w, x.clone())).unwrap();
+    }
+    let solved = xla::download(&w).unwrap();
+    let one = jit(step);
+    let mut want = start;
+    for _ in 0..2000 {
+        want = one.call((&want, &data().1)).unwrap();
+    }
+    Agreement::relative(1e-9).check(&solved, &want).unwrap();
+}
+
+/// Captured tensors are copied to all devices; integers and bools have the bits of one device; scans and branches run
+/// divided.
+#[test]
+fn programs_are_divided() {
+    let Some(client) = devices_or_skip(4) else { return };
+    let mesh = || Mesh::new([("rows", 2), ("columns", 2)]).unwrap();
+    let (_, x) = data();
+    let captured = x.clone();
+    let f = move |x: Var| {
+        let x = x.sharded(["rows", "columns"]);
+        let moved = (x + constant(&captured)).t().sharded(["rows"]);
+        let total =
+            fori_loop(5, |(_, y): (Var, Var)| (y * 0.5 + moved).sharded(["_", "columns"]), moved);
+        let order = x.argsort(0).sharded(["_", "rows.columns"]);
+        (total, order, x.gt(0.0), cond(x.sum().gt(0.0), |x: Var| 2.0 * x, |x: Var| -x, x))
+    };
+    let sharded =
+        on(&client, f.clone()).mesh(mesh()).argument_shardings(PartitionSpec::new(["rows"]));
+    let (got, want) = (sharded.call(&x).unwrap(), jit(f).call(&x).unwrap());
+    Agreement::relative(1e-12).check(&got.0, &want.0).unwrap();
+    Agreement::relative(1e-12).check(&got.3, &want.3).unwrap();
+    assert_eq!((got.1, got.2), (want.1, want.2));
+}
+
+#[test]
+fn mistakes_of_shardings_are_errors() {
+    let spec = |words: &[&str]| PartitionSpec::new(words.iter().copied());
+    let x = || Tensor::zeros(&[6, 4], Dtype::F64).unwrap();
+    let f = |x: Var| x * 2.0;
+    #[track_caller]
+    fn check<T>(found: Result<T, tapeloom::Error>, expected: &str) {
+        let error = found.err().unwrap().to_string();
+        assert!(error.contains(expected), "{error}");
+        assert!(error.contains("xla.rs:"), "{error}");
+    }
+    let divided = |spec: PartitionSpec| {
+        jit(f).mesh(Mesh::new([("data", 4)]).unwrap()).argument_shardings(spec).stablehlo(x())
+    };
+    check(divided(spec(&["data"])), "cannot be divided into 4 equal parts along `data`");
+    check(divided(spec(&["_", "dta"])), "no axis `dta`");
+    check(divided(spec(&["data", "data"])), "along the mesh axis `data` twice");
+    check(divided(spec(&["_", "_", "_"])), "is for 3 axes, and the array has 2 axes");
+    check(divided(spec(&["_", "open"])), "leaves a division open");
+    check(jit(f).argument_shardings(spec(&["_"])).stablehlo(x()), "and no mesh");
+    let two = jit(|(x, y): (Var, Var)| x + y).mesh(Mesh::new([("data", 2)]).unwrap());
+    check(two.argument_shardings(vec![spec(&["data"])]).stablehlo((x(), x())), "`argument[0]`");
+    let inside = jit(|x: Var| x.sharded(["rows"])).mesh(Mesh::new([("data", 2)]).unwrap());
+    check(inside.stablehlo(x()), "no axis `rows`");
+    check(run(|x: Var| x.sharded(["rows", "rows"]), x()), "twice");
+    check(run(|x: Var| x.sharded(["a", "b", "c"]), x()), "is for 3 axes");
+    check(jit(f).upload(x()), "for programs of XLA");
+
+    let Some(client) = client_or_skip() else { return };
+    let four = on(&client, f).mesh(Mesh::new([("data", 4)]).unwrap());
+    check(four.call(x()), "has 4 devices, and the client has 1");
+    check(four.upload(x()), "cpu_device_count(4)");
+    let Some(client) = devices_or_skip(2) else { return };
+    let two = on(&client, f).mesh(Mesh::new([("data", 2)]).unwrap());
+    let two = two.argument_shardings(spec(&["data"]));
+    let whole = xla::upload(&client, &x()).unwrap();
+    check(two.call_on_device(whole), "the program needs f64[6,4] as f64[3,4] on 2 devices");
+    let divided = two.upload(x()).unwrap();
+    let replicated = two.call_on_device(divided).unwrap();
+    check(two.call_on_device(replicated), "result_shardings");
+}
+
+/// Two processes with two devices each, and four with one, compute what one device computes, under JAX's distributed
+/// runtime. The environment variable `TAPELOOM_JAX` names a Python with JAX; without it, the test is skipped.
+#[test]
+fn processes_have_the_results_of_one_device() {
+    let Some(python) = std::env::var_os("TAPELOOM_JAX").filter(|path| !path.is_empty()) else {
+        println!("skipped, because TAPELOOM_JAX does not name a Python with JAX");
+        return;
+    };
+    let step = |(w, x): (Var, Var)| {
+        w - 0.1 * grad(move |w: Var| (x.dot(w).tanh() - 0.5).square().mean())(w)
+    };
+    let (mut want, x) = (Tensor::zeros(&[8], Dtype::F64).unwrap(), data().1);
+    let divided = jit(step)
+        .mesh(Mesh::new([("data", 4)]).unwrap())
+        .argument_shardings((PartitionSpec::replicated(), PartitionSpec::new(["data"])));
+    let folder = Folder::new();
+    let file = |name: &str| folder.file(name);
+    std::fs::write(file("step.mlir"), divided.stablehlo((&want, &x)).unwrap()).unwrap();
+    files::save_npz(file("arguments.npz"), &vec![want.clone(), x.clone()]).unwrap();
+    let one = jit(step);
+    for _ in 0..20 {
+        want = one.call((&want, &x)).unwrap();
+    }
+    let launcher = concat!(env!("CARGO_MANIFEST_DIR"), "/../prelude/examples/processes.py");
+    for (processes, devices, port) in [("2", "2", 9473), ("4", "1", 9474)] {
+        let output = std::process::Command::new(&python)
+            .arg(launcher)
+            .args([file("step.mlir"), file("arguments.npz"), file("results.npz")])
+            .args(["--processes", processes, "--devices", devices, "--steps", "20"])
+            .args(["--coordinator", &format!("localhost:{port}")])
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let found = files::load_npz(file("results.npz"), &vec![want.clone()]).unwrap();
+        Agreement::relative(1e-9).check(&found[0], &want).unwrap();
+    }
 }

@@ -124,7 +124,7 @@ impl Prices {
                 dear if row.recompute == RecomputePrice::FreeButContractions && is_cubic(&dear) => {
                     e.outputs.iter().for_each(|o| self.save[*o] = LEAST);
                 }
-                Lowering::Alias { mark: Some(Mark::Named(name)) } if names.contains(&name) => {
+                Lowering::Alias { mark: Some(Mark::Named(name)), .. } if names.contains(&name) => {
                     let price =
                         if row.recompute == RecomputePrice::DearButNames { NEVER } else { LEAST };
                     self.save[e.outputs[0]] = price;
@@ -216,7 +216,7 @@ fn recompute_price(
         }
         RecomputePrice::FreeButFunctions => return free_unless(!e.op.regions().is_empty()),
         RecomputePrice::FreeButNames => {
-            let Lowering::Alias { mark: Some(Mark::Named(name)) } = &lowering else { return 0 };
+            let Lowering::Alias { mark: Some(Mark::Named(name)), .. } = &lowering else { return 0 };
             return free_unless(policy.names().contains(name));
         }
         RecomputePrice::DearButNames => return 2 * LEAST,

@@ -73,7 +73,7 @@ pub(super) fn read_by_name(module: &Module, f: &Function, policy: &Policy) -> Fu
         let lowering = f.equations[i].lower(module, &f);
         let e = &mut f.equations[i];
         e.operands.iter_mut().for_each(|a| by_name(a, &named));
-        let Lowering::Alias { mark } = lowering else { continue };
+        let Lowering::Alias { mark, .. } = lowering else { continue };
         let (y, mut next) = (e.outputs[0], e.operands[0].value());
         of[y] = next;
         // An argument is available without saving, so reads of it need not go through its name.
@@ -99,7 +99,7 @@ fn names(module: &Module, f: FuncId) -> OrderedSet<Arc<str>> {
         let f = module.function(id);
         for e in &f.equations {
             open.extend(e.op.regions().iter().map(|r| r.function));
-            if let Lowering::Alias { mark: Some(Mark::Named(name)) } = e.lower(module, f) {
+            if let Lowering::Alias { mark: Some(Mark::Named(name)), .. } = e.lower(module, f) {
                 found.insert(name);
             }
         }

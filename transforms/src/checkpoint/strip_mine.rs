@@ -57,7 +57,7 @@ fn waiting_here(module: &Module, f: &Function) -> u64 {
         e.outputs.iter().for_each(|o| stack[*o] = follows);
         if let Some(stack) = of.and_then(array)
             && let Some(bits) = e.outputs.first().and_then(|o| array(*o))
-            && matches!(e.lower(module, f), Lowering::Alias { mark: Some(mark) } if mark.is_packed())
+            && matches!(e.lower(module, f), Lowering::Alias { mark: Some(mark), .. } if mark.is_packed())
         {
             // Rows are unpacked from words through an array with one word-sized integer per element.
             let words = bits.shape.elements() < stack.shape.elements();

@@ -5,6 +5,7 @@
 pub(crate) mod cost;
 pub(crate) mod cse;
 pub(crate) mod dce;
+pub(crate) mod drop_shardings;
 pub(crate) mod egraph;
 pub(crate) mod inline;
 pub(crate) mod live_equations;

@@ -221,7 +221,7 @@ impl Flatten<'_> {
                 self.iterations(body, spec, top, operands)?;
                 return Ok(None);
             }
-            Lowering::Alias { mark } => {
+            Lowering::Alias { mark, .. } => {
                 let mut source = operands[0];
                 if let (Some(mark), Source::Node(node)) = (mark, source) {
                     let node = match mark {

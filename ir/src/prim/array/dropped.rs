@@ -69,7 +69,7 @@ impl ArrayPrimitive for Dropped {
     }
 
     fn lower(&self, _: &[Operand<'_>]) -> Lowering {
-        Lowering::Alias { mark: None }
+        Lowering::Alias { mark: None, sharding: None }
     }
 
     fn rewrites() -> Vec<Rewrite> {

@@ -61,7 +61,7 @@ impl ArrayPrimitive for StopGradient {
     }
 
     fn lower(&self, _: &[Operand<'_>]) -> Lowering {
-        Lowering::Alias { mark: None }
+        Lowering::Alias { mark: None, sharding: None }
     }
 
     fn rewrites() -> Vec<Rewrite> {

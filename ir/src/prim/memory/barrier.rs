@@ -130,7 +130,7 @@ impl ArrayPrimitive for Barrier {
     }
 
     fn lower(&self, _: &[Operand<'_>]) -> Lowering {
-        Lowering::Alias { mark: Some(self.mark.clone()) }
+        Lowering::Alias { mark: Some(self.mark.clone()), sharding: None }
     }
 
     fn rewrites() -> Vec<Rewrite> {

@@ -3,3 +3,4 @@
 pub(crate) mod barrier;
 pub(crate) mod mark;
 pub(crate) mod packing;
+pub(crate) mod sharded;

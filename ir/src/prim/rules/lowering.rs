@@ -8,6 +8,7 @@ use crate::lang::host::HostCall;
 use crate::lang::literal::Literal;
 use crate::lang::module::Module;
 use crate::lang::problem::Problem;
+use crate::lang::sharding::PartitionSpec;
 use crate::lang::types::{ArrayType, Dtype, Shape, Type};
 use crate::prim::facet::Facet;
 use crate::prim::{Bounds, Code, Combine, LoopSpec, Mark, Op, Operand, RoutineCall};
@@ -31,10 +32,12 @@ pub enum Lowering {
     },
     /// The elements of the operand in row-major order under another shape.
     Reshape,
-    /// The output is the operand itself, with no computation: `stop_gradient` and barriers.
+    /// The output is the operand itself, with no computation: `stop_gradient`, barriers and `sharded`.
     Alias {
         /// The purpose of the barrier, if the primitive is one.
         mark: Option<Mark>,
+        /// How the output is divided among devices, if the program says so.
+        sharding: Option<PartitionSpec>,
     },
     /// Each element `y[i]` is its own index along `axis`, in the output's dtype.
     Iota {

@@ -97,7 +97,9 @@ impl<M: Movement> ArrayPrimitive for M {
     }
 
     fn lower(&self, operands: &[Operand<'_>]) -> Lowering {
-        let Ok(x) = one_array(self.name(), operands) else { return Lowering::Alias { mark: None } };
+        let Ok(x) = one_array(self.name(), operands) else {
+            return Lowering::Alias { mark: None, sharding: None };
+        };
         let mut axes = match self.view(&x.shape) {
             View::Axes(axes) => axes,
             View::RowMajor => return Lowering::Reshape,

@@ -14,10 +14,10 @@ use tapeloom::prelude::*;
 use tapeloom::{ArrayType, Kind};
 
 /// A folder that is removed at the end of a test.
-struct Folder(PathBuf);
+pub(crate) struct Folder(PathBuf);
 
 impl Folder {
-    fn new() -> Folder {
+    pub(crate) fn new() -> Folder {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         let n = NEXT.fetch_add(1, Ordering::Relaxed);
         let path = std::env::temp_dir().join(format!("tapeloom-files-{}-{n}", std::process::id()));
@@ -25,7 +25,7 @@ impl Folder {
         Folder(path)
     }
 
-    fn file(&self, name: &str) -> PathBuf {
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
 

@@ -1,0 +1,58 @@
+//! Shardings: how arrays are divided among the devices of a mesh, in the dialect of Shardy.
+//!
+//! ```text
+//! sdy.mesh @mesh = <["data"=2, "model"=2]>
+//! %1 = sdy.sharding_constraint %0 <@mesh, [{"data"}, {}, {?}]> : tensor<4x4x4xf64>
+//! ```
+//!
+//! An axis is divided along the mesh axes in its braces, in this order; one with a question mark as the engine chooses.
+
+use super::writer::{Value, Writer};
+use tapeloom_ir::{Mesh, PartitionSpec, Problem};
+
+/// How a program is divided among devices.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Shardings {
+    /// The devices.
+    pub mesh: Mesh,
+    /// The partition specs of the arguments. Arguments beyond the end of the list are copied to all devices.
+    pub arguments: Vec<PartitionSpec>,
+    /// The partition specs of the results. All devices have copies of results beyond the end of the list.
+    pub results: Vec<PartitionSpec>,
+}
+
+/// Returns the first lines of a module for the devices of a mesh.
+pub(super) fn module_start(name: &str, mesh: &Mesh) -> String {
+    let axes: Vec<String> = mesh.axes().map(|(name, size)| format!("\"{name}\"={size}")).collect();
+    let devices = mesh.devices();
+    format!(
+        "module @{name} attributes {{mhlo.num_partitions = {devices} : i32, mhlo.num_replicas = 1 : i32}} {{\n  \
+         sdy.mesh @mesh = <[{}]>\n",
+        axes.join(", ")
+    )
+}
+
+/// Returns a partition spec as text, `<@mesh, [{"data"}, {}]>`, for an array of this shape.
+pub(super) fn text(spec: &PartitionSpec, shape: &[usize], mesh: &Mesh) -> Result<String, Problem> {
+    spec.parts(shape, mesh)?;
+    let axes = spec.axes(shape.len()).into_iter().map(|names| match names {
+        Some(names) => {
+            let names: Vec<String> = names.iter().map(|name| format!("\"{name}\"")).collect();
+            format!("{{{}}}", names.join(", "))
+        }
+        None => "{?}".to_owned(),
+    });
+    Ok(format!("<@mesh, [{}]>", axes.collect::<Vec<_>>().join(", ")))
+}
+
+/// Returns the array, divided among devices.
+pub(super) fn constrain(
+    w: &mut Writer,
+    x: &Value,
+    spec: &PartitionSpec,
+    mesh: &Mesh,
+) -> Result<Value, Problem> {
+    let spec = text(spec, &x.ty.shape, mesh)?;
+    let text = format!("sdy.sharding_constraint {x} {spec} : {}", super::types::tensor(&x.ty));
+    Ok(w.free(&text, vec![x.ty.clone()]).remove(0))
+}
