@@ -10,9 +10,10 @@
 use super::control::{self, grouped};
 use super::convolution::{Convolution, Definitions};
 use super::gather::{self, Addressing};
+use super::options::{Options, Shardings};
 use super::types::{ClientFunction, Text, arrays, tensor, tensors};
 use super::writer::{Value, Writer, names};
-use super::{Options, Shardings, codes, reduce, routines, scan, scatter, sharding, views};
+use super::{codes, reduce, routines, scan, scatter, sharding, views};
 use cranelift_entity::SecondaryMap;
 use std::collections::{BTreeMap, BTreeSet};
 use tapeloom_ir::prim::{Lowering, Mark};

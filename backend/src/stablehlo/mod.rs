@@ -47,6 +47,7 @@
 //! | `routines` | decompositions and Fourier transforms |
 //! | `sharding` | the mesh, and how arrays are divided among its devices |
 //! | `writer`, `types` | lines of text; types and constants |
+//! | `options` | options of the text |
 //!
 //! # What cannot be written
 //!
@@ -62,6 +63,7 @@ mod convolution;
 mod functions;
 mod gather;
 mod library;
+mod options;
 mod reduce;
 mod routines;
 mod scan;
@@ -71,25 +73,9 @@ mod types;
 mod views;
 mod writer;
 
-pub use sharding::Shardings;
+pub use options::{Options, Shardings};
 
-use std::sync::Arc;
 use tapeloom_ir::{FuncId, Module, Problem};
-
-/// Options of the text.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Options {
-    /// Whether operations have the user's lines, as `loc("src/main.rs":3:7)`.
-    pub locations: bool,
-    /// Whether functions and decompositions without an operation are calls of functions that the client provides:
-    /// `stablehlo.custom_call @tapeloom.lu(..) {api_version = 4}`.
-    pub custom_calls: bool,
-    /// The largest number of iterations of a loop that saves residuals, if only the run knows their number. The residuals
-    /// are then arrays for this many iterations. A loop that needs more ends there, and its float results are nan.
-    pub max_steps: Option<usize>,
-    /// How the program is divided among devices; `None` for a program for one device.
-    pub shardings: Option<Arc<Shardings>>,
-}
 
 /// Returns the text of a function as the function `main` of a module, with the arguments and results in order. Functions
 /// that it calls are private functions.

@@ -10,17 +10,6 @@
 use super::writer::{Value, Writer};
 use tapeloom_ir::{Mesh, PartitionSpec, Problem};
 
-/// How a program is divided among devices.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Shardings {
-    /// The devices.
-    pub mesh: Mesh,
-    /// The partition specs of the arguments. Arguments beyond the end of the list are copied to all devices.
-    pub arguments: Vec<PartitionSpec>,
-    /// The partition specs of the results. All devices have copies of results beyond the end of the list.
-    pub results: Vec<PartitionSpec>,
-}
-
 /// Returns the first lines of a module for the devices of a mesh.
 pub(super) fn module_start(name: &str, mesh: &Mesh) -> String {
     let axes: Vec<String> = mesh.axes().map(|(name, size)| format!("\"{name}\"={size}")).collect();

@@ -13,7 +13,7 @@
 //! }) : (tensor<i64>, tensor<f64>) -> (tensor<i64>, tensor<f64>)
 //! ```
 
-use super::Options;
+use super::options::Options;
 use super::types::{ClientFunction, number, tensor, tensors};
 use std::collections::BTreeMap;
 use std::fmt;

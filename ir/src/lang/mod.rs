@@ -10,7 +10,6 @@ pub(crate) mod phase;
 pub(crate) mod problem;
 pub mod query;
 pub(crate) mod remap;
-pub(crate) mod sharding;
 pub(crate) mod source_loc;
 pub(crate) mod spelling;
 pub(crate) mod stack;

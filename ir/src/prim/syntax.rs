@@ -16,9 +16,9 @@ use crate::lang::function::FuncId;
 use crate::lang::host::Host;
 use crate::lang::problem::Kind;
 pub(super) use crate::lang::problem::Problem;
-use crate::lang::sharding::PartitionSpec;
 use crate::lang::types::{ArrayType, Dtype, Shape};
 use crate::policy_table::Policy;
+use crate::sharding::PartitionSpec;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 

@@ -8,6 +8,7 @@ mod fingerprint;
 mod lang;
 mod prim;
 mod revolve;
+mod sharding;
 mod tensor;
 mod test_laws;
 mod text;

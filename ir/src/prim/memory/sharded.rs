@@ -9,13 +9,13 @@
 use crate::lang::builder::Builder;
 use crate::lang::function::Atom;
 use crate::lang::problem::Result;
-use crate::lang::sharding::PartitionSpec;
 use crate::lang::types::ArrayType;
 use crate::prim::rules::view::one_array;
 use crate::prim::{
     Arg, ArrayPrimitive, Cotangents, Doc, Effects, Family, Linearity, Lowering, Operand, Rewrite,
     Sample, Tangent,
 };
+use crate::sharding::PartitionSpec;
 use crate::tensor::Tensor;
 
 /// The identity, whose result is divided among devices. Its text is `sharded{spec}`.

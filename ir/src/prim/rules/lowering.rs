@@ -8,10 +8,10 @@ use crate::lang::host::HostCall;
 use crate::lang::literal::Literal;
 use crate::lang::module::Module;
 use crate::lang::problem::Problem;
-use crate::lang::sharding::PartitionSpec;
 use crate::lang::types::{ArrayType, Dtype, Shape, Type};
 use crate::prim::facet::Facet;
 use crate::prim::{Bounds, Code, Combine, LoopSpec, Mark, Op, Operand, RoutineCall};
+use crate::sharding::PartitionSpec;
 use crate::tensor::Tensor;
 use smallvec::{SmallVec, smallvec};
 
