@@ -16,16 +16,17 @@
 
 use crate::accelerator::{self, RunConfig, Statistics};
 use crate::codegen::vectors::Vectors;
-use crate::executable::{self, CallResources, Executable, Results};
+use crate::executable::Executable;
 use crate::fingerprint;
 use crate::layout::{Pipeline, ScratchpadModel};
 use crate::loop_ir::{self, External, ExternalSignature, Program};
 use crate::lower::plan_on;
 use crate::machine::MachineModel;
-use crate::passes::{AS_WRITTEN, Context, NATIVE, Step, WorkDivision};
+use crate::passes::{AS_WRITTEN, Context, List, NATIVE, Step, WorkDivision};
 use crate::profile::{self, Instrumented, Profile, session};
 use crate::report::memory_plan::Plan;
 use crate::report::tape_table::TapePlan;
+use crate::results::{CallResources, Results, wrong_results};
 use crate::target::{Options, Target};
 use std::fmt;
 use std::sync::Arc;
@@ -99,23 +100,14 @@ pub struct Report {
 /// [`Kind::Target`] if a value is not an array, this machine cannot run the program, or the machine model is
 /// invalid; [`Kind::TooLarge`] if an array does not fit in memory, or calls nest too deeply for the stack.
 pub fn compile(module: &Module, func: FuncId, options: &Options) -> Result<Runnable, Problem> {
-    options.machine.check()?;
     let start = Instant::now();
-    let (mut program, mut plan) = plan_on(options, module, func)?;
-    loop_ir::check_depth(&program)?;
-    // Check the operands of calls for overlap here: after inlining there are no calls left to check.
-    if cfg!(debug_assertions) {
-        loop_ir::check_form(&program)?;
-    }
     let list = match options.target {
         Target::Accelerator(_) => &AS_WRITTEN,
         Target::Native(_) | Target::Interpreter => &NATIVE,
         #[cfg(feature = "xla")]
         Target::Xla(_) => return Err(not_on_xla("a loop program")),
     };
-    let mut context = Context { machine: options.machine, ..Context::default() };
-    list.run(&mut program, &mut context)?;
-    plan.complete(&program, &context.hoisted);
+    let (program, plan, context) = lowered(module, func, options, list)?;
     let (clamped, passes, divisions) = (context.clamped, context.changed, context.divisions);
     let lower = start.elapsed();
     let start = Instant::now();
@@ -144,7 +136,7 @@ pub fn compile(module: &Module, func: FuncId, options: &Options) -> Result<Runna
     // Machine code may enlarge the workspace: values that cross between the functions of a long program are stored
     // there.
     let (peak, vectors) = match &running {
-        Running::Native(e) => (e.memory(), e.report().vectors.clone()),
+        Running::Native(e) => (e.memory(), e.vectors().clone()),
         Running::Interpreter(_) | Running::Simulated(..) => (plan.peak, Vectors::default()),
     };
     let report = Report {
@@ -163,6 +155,26 @@ pub fn compile(module: &Module, func: FuncId, options: &Options) -> Result<Runna
     fingerprint::record(module, func, &report.target, &report.program, &report.plan);
     report.vectors.log();
     Ok(Runnable { running, params, report, checked: Arc::default(), profiling })
+}
+
+/// Lowers a function, and runs the passes of a list.
+pub(crate) fn lowered(
+    module: &Module,
+    func: FuncId,
+    options: &Options,
+    list: &List,
+) -> Result<(Program, Plan, Context), Problem> {
+    options.machine.check()?;
+    let (mut program, mut plan) = plan_on(options, module, func)?;
+    loop_ir::check_depth(&program)?;
+    // Check the operands of calls for overlap here: after inlining there are no calls left to check.
+    if cfg!(debug_assertions) {
+        loop_ir::check_form(&program)?;
+    }
+    let mut context = Context { machine: options.machine, ..Context::default() };
+    list.run(&mut program, &mut context)?;
+    plan.complete(&program, &context.hoisted);
+    Ok((program, plan, context))
 }
 
 /// Returns, as text, the loop program of a function with timers, and the part that each timer measures: its place, its
@@ -302,7 +314,7 @@ impl Runnable {
         let (all, _) = self.call_within(args, limits.unwrap_or(&Limits::default()))?;
         if all.len() != results.len() {
             let name = &self.report.program.entry.name;
-            return Err(executable::wrong_results(name, all.len(), results.len()));
+            return Err(wrong_results(name, all.len(), results.len()));
         }
         results.iter_mut().zip(all).for_each(|(result, new)| **result = new);
         Ok(())

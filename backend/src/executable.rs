@@ -34,18 +34,20 @@
 
 use crate::codegen::clif::CodeReport;
 use crate::codegen::jit::MachineCode;
+use crate::codegen::target_isa::isa;
+use crate::codegen::vectors::Vectors;
 use crate::loop_ir::loop_counters::LoopLimits;
 use crate::loop_ir::timers::Timers;
 use crate::loop_ir::{self, ExternalSignature, LoopLimit, LoopLimitId, Program, Timed};
 use crate::machine::MachineModel;
 use crate::no_memory;
+use crate::results::{CallResources, Results, wrong_results};
 use crate::runtime::abi::Context;
 use crate::runtime::external_calls::ExternalCalls;
 use crate::runtime::gemm;
 use crate::runtime::loop_limits::STOPPED;
 use crate::runtime::tape_memory::{self, NO_RECORD, NO_ROOM, Records};
 use crate::runtime::threads::Threads;
-use crate::target::isa;
 use cranelift_codegen::isa::OwnedTargetIsa;
 use cranelift_entity::PrimaryMap;
 use smallvec::SmallVec;
@@ -53,9 +55,7 @@ use std::cell::RefCell;
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
-use tapeloom_ir::{
-    ArrayType, Fresh, Isa, Kind, Limits, Line, Loc, LoopCount, Problem, Tensor, try_zeros,
-};
+use tapeloom_ir::{ArrayType, Fresh, Isa, Kind, Limits, Line, Loc, Problem, Tensor, try_zeros};
 use target_lexicon::Triple;
 
 /// Returns a number of bytes rounded up to whole lines of memory.
@@ -113,24 +113,8 @@ struct Inner {
     report: CodeReport,
 }
 
-/// The results of a call; up to four need no memory beside that of their elements.
-pub type Results = SmallVec<[Tensor; 4]>;
-
 /// The call record of an entry kernel: context and frame, then the arguments, then the results.
 type CallRecord = SmallVec<[*mut u8; 24]>;
-
-/// The resources that a call used: iterations and memory, besides arguments and results.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct CallResources {
-    /// The counts of iterations of the limited loops, in the order in which the loops are compiled.
-    pub loops: Vec<LoopCount>,
-    /// The bytes of workspace that the call used.
-    pub workspace: usize,
-    /// The peak bytes of the dynamic tapes: residuals of loops whose trip count is known only at run time.
-    pub records: usize,
-    /// The counts of the program's timers; `None` if it has none.
-    pub timed: Option<Timed>,
-}
 
 /// The bytes that the dynamic tapes of a run took, and the counts of its timers.
 #[derive(Default)]
@@ -549,6 +533,11 @@ impl Executable {
         self.inner.outputs.iter().map(|o| &o.ty)
     }
 
+    /// Returns the vector width of each vectorized loop.
+    pub(crate) fn vectors(&self) -> &Vectors {
+        &self.inner.report.vectors
+    }
+
     /// Returns the report of the code generator.
     pub fn report(&self) -> &CodeReport {
         &self.inner.report
@@ -567,13 +556,6 @@ impl Executable {
         let message = format!("argument {i} of @{name} must be {want}, got {}", arg.ty());
         Problem::new(Kind::Arguments, message, "")
     }
-}
-
-/// Returns the error of a call whose caller gives memory for another number of results.
-#[cold]
-pub(crate) fn wrong_results(name: &str, want: usize, got: usize) -> Problem {
-    let message = format!("@{name} has {want} results, and there is memory for {got}");
-    Problem::new(Kind::Arguments, message, "give one tensor for each result")
 }
 
 impl Output {

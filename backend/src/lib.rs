@@ -8,24 +8,39 @@
 //! verifies and is interpreted. One of the last [`passes`] plans the memory of the buffers. [`compile()`] runs all stages, through
 //! Cranelift, and returns an executable that is called on tensors. The backend names no primitive: it asks each one
 //! for its lowering.
+//!
+//! Machine code needs the feature `native`, which is on by default. Without it, the default target is the interpreter of the
+//! loop IR, and neither Cranelift nor a matrix library is built.
+
+#![cfg_attr(
+    not(feature = "native"),
+    allow(dead_code, reason = "some of the loop IR is for machine code alone")
+)]
 
 pub mod accelerator;
 pub(crate) mod codegen;
 pub mod layout;
 pub mod loop_ir;
 pub mod lower;
+#[cfg(feature = "native")]
+pub mod object;
 pub mod passes;
 pub(crate) mod profile;
 pub(crate) mod report;
+#[cfg(feature = "native")]
 pub(crate) mod runtime;
 pub mod stablehlo;
 
 mod allocation;
 mod compile;
+#[cfg(feature = "native")]
 mod executable;
 mod fingerprint;
 mod machine;
+mod results;
 mod target;
+#[cfg(not(feature = "native"))]
+mod without_native;
 mod workspace;
 #[cfg(feature = "xla")]
 pub mod xla;
@@ -35,10 +50,12 @@ pub mod xla;
 #[allow(dead_code, unreachable_pub, reason = "it is a module of the crate `tests`")]
 mod sweeps;
 
+#[cfg(feature = "native")]
 pub use codegen::clif::CodeReport;
 pub use codegen::vectors::{LaneCode, LaneLoop, Vectors};
 pub use compile::{Report, Runnable, compile, timed_parts};
-pub use executable::{CallResources, Executable, Results};
+#[cfg(feature = "native")]
+pub use executable::Executable;
 pub use lower::{loop_trees, schedule};
 pub use machine::{Effect, MachineModel, Number};
 pub use profile::{Profile, ProfileLine, ProfileRow};
@@ -46,6 +63,9 @@ pub use report::loop_tape_warnings::LargeResidual;
 pub use report::memory_plan::{Plan, Representation, Row};
 pub use report::rematerialized::Rematerialized;
 pub use report::tape_table::TapePlan;
+pub use results::{CallResources, Results};
 pub use target::{Options, Target, threads};
 
 use allocation::no_memory;
+#[cfg(not(feature = "native"))]
+use without_native as executable;

@@ -14,11 +14,9 @@
 
 use crate::accelerator;
 use crate::machine::MachineModel;
-use cranelift_codegen::isa::{self, LookupError, OwnedTargetIsa};
-use cranelift_codegen::settings::{self, Configurable};
 use std::fmt;
 use std::num::NonZeroUsize;
-use tapeloom_ir::{Isa, Kind, Problem};
+use tapeloom_ir::{Kind, Problem};
 use target_lexicon::Triple;
 
 /// An engine that runs programs: machine code, the interpreter, a simulated accelerator, or XLA.
@@ -28,7 +26,8 @@ use target_lexicon::Triple;
 )]
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Target {
-    /// Machine code of a target triple, with the instructions that this machine has ([`Isa::here`]).
+    /// Machine code of a target triple, with the instructions that this machine has
+    /// ([`Isa::here`](tapeloom_ir::Isa::here)). Without the feature `native`, compiling for it is an error.
     Native(Triple),
     /// The interpreter of the loop IR, which checks every access to memory. It is slow and meant for tests.
     Interpreter,
@@ -47,9 +46,10 @@ impl Target {
     }
 }
 
+/// Machine code for this computer; without the feature `native`, the interpreter.
 impl Default for Target {
     fn default() -> Target {
-        Target::host()
+        if cfg!(feature = "native") { Target::host() } else { Target::Interpreter }
     }
 }
 
@@ -109,82 +109,11 @@ pub fn threads(n: usize) -> NonZeroUsize {
     NonZeroUsize::new(n).unwrap_or_else(all)
 }
 
-/// Returns Cranelift's code generator for a triple, which must be that of this machine.
-pub(crate) fn isa(triple: &Triple) -> Result<OwnedTargetIsa, Problem> {
-    let (host, help) = (Triple::host(), "use `Target::Interpreter`, which runs everywhere");
-    isa::lookup(triple.clone()).map_err(|e| {
-        let why = match e {
-            LookupError::Unsupported => "Cranelift does not know the machine",
-            LookupError::SupportDisabled => "Cranelift is built without code for the machine",
-        };
-        Problem::new(Kind::Target, format!("there is no machine code for {triple}: {why}"), help)
-    })?;
-    if *triple != host {
-        let message = format!("machine code for {triple} does not run on this machine, {host}");
-        return Err(Problem::new(Kind::Target, message, help));
-    }
-    let failed = |e: &dyn fmt::Display| {
-        Problem::new(Kind::Target, format!("cannot make machine code for {triple}: {e}"), help)
-    };
-    let mut builder =
-        match Isa::asked().map_err(|e| Problem::new(Kind::Target, e.message, e.help))? {
-            Isa::Baseline => isa::lookup(triple.clone()).map_err(|e| failed(&e))?,
-            Isa::Avx2 | Isa::Avx512 => cranelift_native::builder().map_err(|e| failed(&e))?,
-        };
-    if Isa::here() == Isa::Avx2 {
-        for name in AVX512_FLAGS {
-            builder.set(name, "false").map_err(|e| failed(&e))?;
-        }
-    }
-    builder.finish(flags().map_err(|e| failed(&e))?).map_err(|e| failed(&e))
-}
-
-/// The names of Cranelift's settings for the AVX-512 features that it uses.
-const AVX512_FLAGS: [&str; 5] =
-    ["has_avx512f", "has_avx512dq", "has_avx512vl", "has_avx512vbmi", "has_avx512bitalg"];
-
-/// Returns Cranelift's code generator for only the instructions that all machines of a triple support.
-#[cfg(test)]
-pub(crate) fn baseline(triple: &Triple) -> Option<OwnedTargetIsa> {
-    isa::lookup(triple.clone()).ok()?.finish(flags().ok()?).ok()
-}
-
-fn flags() -> settings::SetResult<settings::Flags> {
-    let mut flags = settings::builder();
-    let set = [
-        ("opt_level", "speed"),
-        ("use_colocated_libcalls", "false"),
-        ("is_pic", "false"),
-        ("enable_verifier", if cfg!(debug_assertions) { "true" } else { "false" }),
-    ];
-    for (name, value) in set {
-        flags.set(name, value)?;
-    }
-    Ok(settings::Flags::new(flags))
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
-
-    #[track_caller]
-    fn refused(triple: &str) -> String {
-        let problem = isa(&triple.parse().unwrap()).err().unwrap();
-        assert_eq!(problem.kind, Kind::Target);
-        problem.message
-    }
-
-    #[test]
-    fn machines_without_code_are_errors_that_name_them() {
-        assert_eq!(
-            refused("wasm32-unknown-unknown"),
-            "there is no machine code for wasm32-unknown-unknown: Cranelift does not know the machine"
-        );
-        assert!(refused("powerpc64-unknown-linux-gnu").contains("powerpc64-unknown-linux-gnu"));
-        assert!(isa(&Triple::host()).is_ok());
-    }
 
     #[test]
     fn numbers_of_threads_are_read_from_text() {
@@ -192,16 +121,5 @@ mod tests {
         assert_eq!(number_of_threads("0").unwrap(), threads(0));
         let problem = number_of_threads("all").unwrap_err();
         assert_eq!(problem.message, "TAPELOOM_THREADS is `all`, which is no number of threads");
-    }
-
-    #[test]
-    fn code_for_another_system_is_not_run_here() {
-        let host = Triple::host();
-        let elsewhere = match host.operating_system {
-            target_lexicon::OperatingSystem::Linux => "unknown-freebsd",
-            _ => "unknown-linux-gnu",
-        };
-        let message = refused(&format!("{}-{elsewhere}", host.architecture));
-        assert!(message.ends_with(&format!("does not run on this machine, {host}")), "{message}");
     }
 }

@@ -138,6 +138,9 @@ pub use quadrature::{Precision, quad};
 pub use sized::Unique;
 #[doc(inline)]
 pub use state::Ref;
+#[cfg(feature = "native")]
+#[doc(inline)]
+pub use tapeloom_backend::object;
 #[doc(inline)]
 pub use tapeloom_backend::{
     LaneCode, LaneLoop, MachineModel, Profile, ProfileLine, ProfileRow, Rematerialized, TapePlan,

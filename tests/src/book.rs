@@ -33,6 +33,7 @@ chapters! {
     quick_start = "../../book/src/quick-start.md";
     randomness = "../../book/src/randomness.md";
     recipes = "../../book/src/recipes.md";
+    shipping = "../../book/src/shipping.md";
     seeing_inside = "../../book/src/seeing-inside.md";
     special_functions = "../../book/src/special-functions.md";
     springs = "../../book/src/springs.md";

@@ -21,6 +21,7 @@
 //! - [`recorded`]: comparison of recordings with reverse mode;
 //! - [`replay`]: fingerprints of all programs, to compare before and after a change;
 //! - [`stablehlo_check`]: a check of StableHLO text;
+//! - [`objects`]: C programs that call objects;
 //! - [`stress`]: many threads that call the same programs;
 //! - [`suite`]: nine kernels, to measure the residuals of their gradients;
 //! - [`Sweep`]: the table of the tests over many cases;
@@ -56,6 +57,7 @@ pub mod layouts;
 pub mod linear_algebra;
 pub mod marks;
 pub mod networks;
+pub mod objects;
 pub mod program_generator;
 mod programs;
 mod random;

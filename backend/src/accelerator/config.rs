@@ -11,10 +11,9 @@ use super::machine::Machine;
 use super::system::{Route, System};
 use crate::layout::{Holds, Layout, RegionId, ScratchpadModel, is_kept};
 use crate::loop_ir::{
-    self, Address, Arg, BufferId, Flow, Kernel, Place, Program, ScalarId, Stmt, TapeId,
+    self, Address, Arg, BufferId, Flow, Kernel, Place, Program, ScalarId, Stmt, TapeId, tape_chunks,
 };
 use crate::passes::{Context, STUDY};
-use crate::runtime::tape_memory;
 use cranelift_entity::SecondaryMap;
 use std::collections::BTreeMap;
 use tapeloom_ir::{Kind, OrderedSet, Problem};
@@ -343,12 +342,12 @@ impl Addresses {
         tape: TapeId,
         index: usize,
     ) -> u64 {
-        let (chunk, inside) = tape_memory::place_in_chunk(index as u64);
+        let (chunk, inside) = tape_chunks::place_in_chunk(index as u64);
         let (bytes, region) = (program.tapes[tape].record as u64, layout.tape(tape));
         for chunk in self.chunks[tape].len()..=chunk {
             self.chunks[tape].push(self.next);
             let slot = CHUNK_POINTERS * u64::from(tape.as_u32()) + chunk as u64;
-            let (first, pointer) = (tape_memory::first(chunk), self.pointers + 8 * slot);
+            let (first, pointer) = (tape_chunks::first(chunk), self.pointers + 8 * slot);
             self.records.insert(self.next, Chunk { region, bytes, first, pointer });
             let all = bytes.saturating_mul(1 << (chunk / 4).min(63));
             self.next = self.next.saturating_add(all);

@@ -2,7 +2,7 @@
 
 #![expect(unsafe_code, reason = "calls generated code")]
 
-use crate::codegen::clif::{self, CodeReport, Symbols};
+use crate::codegen::clif::{self, Caller, CodeReport, Symbols};
 use crate::codegen::code_memory::CodeMemory;
 use crate::codegen::deferred_module::Deferred;
 use crate::loop_ir::Program;
@@ -39,7 +39,8 @@ impl MachineCode {
             builder.symbol(name, address.as_ptr());
         }
         let mut module = Deferred::new(builder);
-        let (entry, mut report) = clif::translate(program, machine, &symbols, &mut module, set)?;
+        let (entry, mut report) =
+            clif::translate(program, machine, &symbols, &mut module, set, Caller::Process)?;
         let start = Instant::now();
         let (address, memory) = module.finish(entry, &program.entry.name)?;
         // SAFETY: the function was compiled with the signature of `Entry` (clif::signature) for the

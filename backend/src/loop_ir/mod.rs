@@ -40,6 +40,7 @@ pub(crate) mod loop_counters;
 pub(crate) mod loop_limits;
 pub(crate) mod origins;
 pub(crate) mod shape;
+pub(crate) mod tape_chunks;
 #[cfg(test)]
 mod tests;
 pub(crate) mod text;
@@ -49,6 +50,7 @@ pub(crate) mod timers;
 pub(crate) mod verify;
 pub(crate) mod visit;
 
+#[cfg(feature = "native")]
 pub(crate) use analysis::definite_write::filled;
 pub use analysis::dependence::infer_parallelism;
 pub(crate) use dynamic_tape::opened;

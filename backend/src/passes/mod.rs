@@ -6,6 +6,7 @@ pub mod clamp_bounds;
 pub mod copy_elimination;
 pub mod cut_pieces;
 pub mod elide_zero_fill;
+pub mod expand_library_calls;
 pub mod hoist_invariant;
 pub mod index_set_split;
 pub mod inline_bodies;
@@ -27,7 +28,7 @@ pub mod vectorize;
 
 pub(crate) use pass::Hoisted;
 pub use pass::{Choice, Context, Invariant, Pass, Step, WorkDivision};
-pub use pipeline::{AS_WRITTEN, List, NATIVE, STUDY};
+pub use pipeline::{AS_WRITTEN, List, NATIVE, OBJECT, STUDY};
 
 #[cfg(test)]
 use crate::loop_ir::Program;
@@ -39,6 +40,7 @@ pub const PASSES: &[&Pass] = &[
     &copy_elimination::PASS,
     &cut_pieces::PASS,
     &elide_zero_fill::PASS,
+    &expand_library_calls::PASS,
     &hoist_invariant::PASS,
     &index_set_split::PASS,
     &inline_bodies::PASS,

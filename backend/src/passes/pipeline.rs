@@ -7,10 +7,10 @@
 
 use super::pass::{Choice, Context, Invariant, Pass, Step};
 use super::{
-    clamp_bounds, copy_elimination, cut_pieces, elide_zero_fill, hoist_invariant, index_set_split,
-    inline_bodies, interchange_sums, plan_memory, privatize_scalars, promote_memory,
-    recognize_contractions, redundant_memory, reverse_loops, rotate_registers, simplify_indices,
-    split_arrays, unroll, unroll_and_jam, vectorize,
+    clamp_bounds, copy_elimination, cut_pieces, elide_zero_fill, expand_library_calls,
+    hoist_invariant, index_set_split, inline_bodies, interchange_sums, plan_memory,
+    privatize_scalars, promote_memory, recognize_contractions, redundant_memory, reverse_loops,
+    rotate_registers, simplify_indices, split_arrays, unroll, unroll_and_jam, vectorize,
 };
 use crate::loop_ir::{Program, visit};
 use tapeloom_ir::Problem;
@@ -110,6 +110,17 @@ pub static NATIVE: List = List {
     ],
 };
 
+/// The pass for objects, behind `NATIVE`: they contain all functions that they call.
+pub static OBJECT: List = List {
+    name: "object",
+    about: "the pass for objects, behind `native`",
+    begins: Invariant::Proved,
+    steps: &[step(
+        &expand_library_calls::PASS,
+        "the program is that of machine code in memory in all else, so that its results have the same bits",
+    )],
+};
+
 /// The passes for the simulated machine, which runs loops as they are written.
 pub static AS_WRITTEN: List = List {
     name: "as_written",
@@ -163,7 +174,7 @@ const VERIFIED: usize = 256;
 
 impl List {
     /// All lists.
-    pub const ALL: [&'static List; 3] = [&NATIVE, &AS_WRITTEN, &STUDY];
+    pub const ALL: [&'static List; 4] = [&NATIVE, &OBJECT, &AS_WRITTEN, &STUDY];
 
     /// Runs the passes of the list in order.
     ///

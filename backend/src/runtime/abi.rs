@@ -73,6 +73,12 @@ pub(crate) const TAPES: usize = std::mem::offset_of!(Context, tapes);
 pub(crate) const ROWS: usize = std::mem::offset_of!(Context, rows);
 /// The offset in bytes of the pointer to the cancellation flag in the context.
 pub(crate) const FLAG: usize = std::mem::offset_of!(Context, flag);
+/// The offset in bytes of the pointer to the records of dynamic tapes in the context. In objects, it points to the arena of
+/// the caller.
+pub(crate) const RECORDS: usize = std::mem::offset_of!(Context, records);
+/// The offset in bytes of the pointer to the threads in the context. In objects, which have none, it points to the private
+/// memory of pieces.
+pub(crate) const THREADS: usize = std::mem::offset_of!(Context, threads);
 /// The offset in bytes of the zeros for guarded loads in the context.
 pub(crate) const ZEROS: usize = std::mem::offset_of!(Context, zeros);
 

@@ -360,6 +360,12 @@ impl Parted for ErfInv {
     fn beyond(x: f64) -> f64 {
         if x.abs() == 1.0 { f64::INFINITY.copysign(x) } else { f64::NAN }
     }
+
+    #[inline(always)]
+    fn beyond_straight<N: Number<Float = f64>>(x: N) -> Option<N> {
+        let end = x.abs().same(N::of(f64::ONE));
+        Some(N::pick(end, N::of(f64::INFINITY).copysign(x), N::of(f64::NAN)))
+    }
 }
 
 /// Returns the inverse of the error function: the `w` with `erf(w) = x`; within 2.5 ulp.

@@ -100,10 +100,46 @@ fn scaled(k: f64, y: f64) -> f64 {
     y * power(half) * power(k - half)
 }
 
+/// Returns `2ᵏ y` as [`scaled`] does, for `k` in the lowest bits. The powers of two are split at another place, which
+/// changes no bit: the first product is exact.
+#[inline(always)]
+fn scaled_straight<N: Number<Float = f64>>(k: N, y: N) -> N {
+    let round = N::of(f64::ROUND);
+    let whole = k - round;
+    let half = whole.fma(N::of(f64::HALF), round);
+    let rest = (whole - (half - round)) + round;
+    y * power_of_two(half) * power_of_two(rest)
+}
+
+/// Returns `x`, bounded by `least` and `most`; NaN for NaN.
+#[inline(always)]
+fn clamped<N: Number<Float = f64>>(x: N, least: f64, most: f64) -> N {
+    let [least, most] = [least, most].map(N::of);
+    N::pick(x.lt(least), least, N::pick(x.gt(most), most, x))
+}
+
+/// Returns `y eˣ` as [`exp_times`] does.
+#[inline(always)]
+pub(super) fn exp_times_straight<N: Number<Float = f64>>(x: N, y: N) -> N {
+    let (k, p) = parts(clamped(x, LEAST_EXPONENT, GREATEST_EXPONENT));
+    scaled_straight(k, y * (N::of(f64::ONE) + p))
+}
+
+/// Returns `eˣ` for every argument, with the bits of [`exp`].
+#[inline(always)]
+pub(super) fn exp_straight<N: Number<Float = f64>>(x: N) -> N {
+    N::pick(Exp::inside(x), Exp::straight(x), exp_times_straight(x, N::of(f64::ONE)))
+}
+
+/// The x below which `y eˣ` is 0 in [`exp_times`].
+const LEAST_EXPONENT: f64 = -750.0;
+/// The x above which `y eˣ` is infinite in [`exp_times`].
+const GREATEST_EXPONENT: f64 = 712.0;
+
 /// Returns `y eˣ` for a power of two `y` near 1. Also correct if eˣ or the result is not a normal number.
 pub(super) fn exp_times(x: f64, y: f64) -> f64 {
     // Clamp x to where the result is 0 or infinite anyway; `clamp` passes NaN through.
-    let (k, p) = parts(x.clamp(-750.0, 712.0));
+    let (k, p) = parts(x.clamp(LEAST_EXPONENT, GREATEST_EXPONENT));
     scaled(k, y * (1.0 + p))
 }
 
@@ -171,6 +207,11 @@ impl Parted for Exp {
     fn beyond(x: f64) -> f64 {
         exp_times(x, 1.0)
     }
+
+    #[inline(always)]
+    fn beyond_straight<N: Number<Float = f64>>(x: N) -> Option<N> {
+        Some(exp_times_straight(x, N::of(f64::ONE)))
+    }
 }
 
 /// Returns the exponential `eˣ`, within 1 ulp.
@@ -211,6 +252,12 @@ impl Parted for Exp2 {
         let (k, y) = parts_of_two(x.clamp(-1080.0, 1025.0));
         scaled(k, y)
     }
+
+    #[inline(always)]
+    fn beyond_straight<N: Number<Float = f64>>(x: N) -> Option<N> {
+        let (k, y) = parts_of_two(clamped(x, -1080.0, 1025.0));
+        Some(scaled_straight(k, y))
+    }
 }
 
 /// Returns the power of two `2ˣ`, within 1 ulp; exact for whole numbers.
@@ -241,6 +288,11 @@ impl Parted for Expm1 {
 
     fn beyond(x: f64) -> f64 {
         if x < 0.0 { -1.0 } else { exp(x) }
+    }
+
+    #[inline(always)]
+    fn beyond_straight<N: Number<Float = f64>>(x: N) -> Option<N> {
+        Some(N::pick(x.lt(N::of(f64::ZERO)), N::of(-1.0), exp_straight(x)))
     }
 }
 
@@ -275,6 +327,12 @@ impl Parted for Logistic {
     fn beyond(x: f64) -> f64 {
         let e = exp(-x.abs());
         (if x < 0.0 { e } else { 1.0 }) / (1.0 + e)
+    }
+
+    #[inline(always)]
+    fn beyond_straight<N: Number<Float = f64>>(x: N) -> Option<N> {
+        let (one, e) = (N::of(f64::ONE), exp_straight(-x.abs()));
+        Some(N::pick(x.lt(N::of(f64::ZERO)), e, one) / (one + e))
     }
 }
 
@@ -314,6 +372,11 @@ impl Parted for LogisticDensity {
 
     fn beyond(x: f64) -> f64 {
         exp(-x.abs())
+    }
+
+    #[inline(always)]
+    fn beyond_straight<N: Number<Float = f64>>(x: N) -> Option<N> {
+        Some(exp_straight(-x.abs()))
     }
 }
 

@@ -12,7 +12,7 @@
 //! with `E = e²ˣ - 1` and its rounding error.
 
 use super::exponential::{
-    EXP, Exp, NORMAL, Reduced, exp_of_negative, exp_times, power_of_two, reduce,
+    EXP, Exp, NORMAL, Reduced, exp_of_negative, exp_times, exp_times_straight, power_of_two, reduce,
 };
 use super::number::{Coefficients, Constant, Format, Number, quotient, series};
 use super::series::over_factorials;
@@ -72,6 +72,11 @@ impl Parted for Sinh {
     fn beyond(x: f64) -> f64 {
         exp_times(x.abs(), 0.5).copysign(x)
     }
+
+    #[inline(always)]
+    fn beyond_straight<N: Number<Float = f64>>(x: N) -> Option<N> {
+        Some(exp_times_straight(x.abs(), N::of(0.5)).copysign(x))
+    }
 }
 
 /// Returns the hyperbolic sine, within 1.4 ulp.
@@ -99,6 +104,11 @@ impl Parted for Cosh {
 
     fn beyond(x: f64) -> f64 {
         exp_times(x.abs(), 0.5)
+    }
+
+    #[inline(always)]
+    fn beyond_straight<N: Number<Float = f64>>(x: N) -> Option<N> {
+        Some(exp_times_straight(x.abs(), N::of(0.5)))
     }
 }
 
@@ -174,6 +184,11 @@ impl Parted for Sech {
     fn beyond(x: f64) -> f64 {
         exp_times(-x.abs(), 2.0)
     }
+
+    #[inline(always)]
+    fn beyond_straight<N: Number<Float = f64>>(x: N) -> Option<N> {
+        Some(exp_times_straight(-x.abs(), N::of(2.0)))
+    }
 }
 
 /// Returns the hyperbolic secant `1 / cosh x`, within 1 ulp.
@@ -209,6 +224,11 @@ impl Parted for SechSquare {
 
     fn beyond(x: f64) -> f64 {
         exp_times(-2.0 * x.abs(), 4.0)
+    }
+
+    #[inline(always)]
+    fn beyond_straight<N: Number<Float = f64>>(x: N) -> Option<N> {
+        Some(exp_times_straight(N::of(-2.0) * x.abs(), N::of(4.0)))
     }
 }
 

@@ -158,6 +158,17 @@ impl PartedPair for Atan2 {
         let angle = if x.is_sign_negative() && x.is_infinite() { PI - angle } else { angle };
         angle.copysign(y)
     }
+
+    #[inline(always)]
+    fn beyond_straight<N: Number<Float = f64>>(y: N, x: N) -> Option<N> {
+        let [zero, one, infinity] = [f64::ZERO, f64::ONE, f64::INFINITY].map(N::of);
+        let [far_y, far_x] = [y, x].map(|c| c.abs().same(infinity));
+        let side = N::pick(far_y, N::of(FRAC_PI_2), zero);
+        let angle = N::pick(far_y & far_x, N::of(FRAC_PI_4), side);
+        let left = far_x & one.copysign(x).lt(zero);
+        let angle = N::pick(left, N::of(PI) - angle, angle).copysign(y);
+        Some(N::pick(x.same(x) & y.same(y), angle, N::of(f64::NAN)))
+    }
 }
 
 /// Returns the angle of the point `(x, y)`, between -π and π, within 2.5 ulp.

@@ -9,7 +9,7 @@
 //!
 //! In f32, `ln(1 + f) = f - (f²/2 - f³ P(f))` with a polynomial P that interpolates at Chebyshev's points.
 
-use super::exponential::{Exp, LN2_HIGH, LN2_LOW, exp};
+use super::exponential::{Exp, LN2_HIGH, LN2_LOW, exp, exp_straight};
 use super::number::{Coefficients, Constant, Format, Number, fast_two_sum, series};
 use super::vector_math::{Parted, PartedPair};
 
@@ -187,6 +187,12 @@ impl Parted for Log {
     fn beyond(x: f64) -> f64 {
         beyond(x, |x| sum(x * SCALE.0, -SCALE.1 * LN2_LOW.0) - SCALE.1 * LN2_HIGH.0)
     }
+
+    #[inline(always)]
+    fn beyond_straight<N: Number<Float = f64>>(x: N) -> Option<N> {
+        let scaled = sum(x * N::of(SCALE.0), N::of(-SCALE.1 * LN2_LOW.0));
+        Some(beyond_straight(x, scaled - N::of(SCALE.1 * LN2_HIGH.0)))
+    }
 }
 
 /// Returns the natural logarithm `ln x`, within 1 ulp.
@@ -213,6 +219,36 @@ fn beyond(x: f64, scaled: impl FnOnce(f64) -> f64) -> f64 {
     }
 }
 
+/// Returns the logarithm as [`beyond`] does; `scaled` is the result for a subnormal x.
+#[inline(always)]
+fn beyond_straight<N: Number<Float = f64>>(x: N, scaled: N) -> N {
+    let [zero, infinity, nan] = [0.0, f64::INFINITY, f64::NAN].map(N::of);
+    let positive = N::pick(x.lt(infinity), scaled, x);
+    N::pick(x.same(zero), -infinity, N::pick(zero.lt(x), positive, nan))
+}
+
+/// Returns `ln x` for every argument, with the bits of [`log`].
+#[inline(always)]
+fn log_straight<N: Number<Float = f64>>(x: N) -> N {
+    let scaled = sum(x * N::of(SCALE.0), N::of(-SCALE.1 * LN2_LOW.0));
+    let beyond = beyond_straight(x, scaled - N::of(SCALE.1 * LN2_HIGH.0));
+    N::pick(Log::inside(x), Log::straight(x), beyond)
+}
+
+/// Returns `ln(1 + x)` for every argument, with the bits of [`log1p`].
+#[inline(always)]
+fn log1p_straight<N: Number<Float = f64>>(x: N) -> N {
+    N::pick(Log1p::inside(x), Log1p::straight(x), log_straight(N::of(f64::ONE) + x))
+}
+
+/// Returns `ln(eˣ + eʸ)` for all arguments, with the bits of [`logaddexp`].
+#[inline(always)]
+fn logaddexp_straight<N: Number<Float = f64>>(x: N, y: N) -> N {
+    let straight = LogAddExp::straight(x, y);
+    let beyond = LogAddExp::beyond_straight(x, y).unwrap_or(straight);
+    N::pick(LogAddExp::inside(x, y), straight, beyond)
+}
+
 /// The implementation of [`log2`]: for one argument, for eight at once, and as a recorded list of operations.
 pub struct Log2;
 
@@ -229,6 +265,12 @@ impl Parted for Log2 {
 
     fn beyond(x: f64) -> f64 {
         beyond(x, |x| Self::straight(x * SCALE.0) - SCALE.1)
+    }
+
+    #[inline(always)]
+    fn beyond_straight<N: Number<Float = f64>>(x: N) -> Option<N> {
+        let scaled = Self::straight(x * N::of(SCALE.0)) - N::of(SCALE.1);
+        Some(beyond_straight(x, scaled))
     }
 }
 
@@ -259,6 +301,12 @@ impl Parted for Log10 {
         let [high, low] = LOG10_2_PIECES.map(|c| c.0);
         let less = |x: f64| (Self::straight(x * SCALE.0) - SCALE.1 * high) - SCALE.1 * low;
         beyond(x, less)
+    }
+
+    #[inline(always)]
+    fn beyond_straight<N: Number<Float = f64>>(x: N) -> Option<N> {
+        let [high, low] = LOG10_2_PIECES.map(|c| N::of(SCALE.1 * c.0));
+        Some(beyond_straight(x, (Self::straight(x * N::of(SCALE.0)) - high) - low))
     }
 }
 
@@ -299,6 +347,11 @@ impl Parted for Log1p {
         // matter.
         log(1.0 + x)
     }
+
+    #[inline(always)]
+    fn beyond_straight<N: Number<Float = f64>>(x: N) -> Option<N> {
+        Some(log_straight(N::of(f64::ONE) + x))
+    }
 }
 
 /// Returns `ln(1 + x)`, within 1 ulp, near 0 as well.
@@ -326,6 +379,11 @@ impl Parted for Softplus {
 
     fn beyond(x: f64) -> f64 {
         logaddexp(x, 0.0)
+    }
+
+    #[inline(always)]
+    fn beyond_straight<N: Number<Float = f64>>(x: N) -> Option<N> {
+        Some(logaddexp_straight(x, N::of(f64::ZERO)))
     }
 }
 
@@ -367,6 +425,14 @@ impl PartedPair for LogAddExp {
         // `most` is the larger operand, or NaN if one operand is NaN.
         let most = if off.is_nan() { off } else { x.max(y) };
         most + log1p(exp(-off))
+    }
+
+    #[inline(always)]
+    fn beyond_straight<N: Number<Float = f64>>(x: N, y: N) -> Option<N> {
+        let off = (x - y).abs();
+        let most = N::pick(off.same(off), N::pick(x.lt(y), y, x), off);
+        let sum = most + log1p_straight(exp_straight(-off));
+        Some(N::pick(x.same(y), x + N::of(std::f64::consts::LN_2), sum))
     }
 }
 

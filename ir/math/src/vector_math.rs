@@ -39,6 +39,12 @@ pub trait Parted: 'static {
     /// Computes the function for an `x` outside the interval.
     fn beyond(x: f64) -> f64;
 
+    /// Computes the function for an `x` outside the interval by arithmetic and selects only, with the bits of
+    /// [`beyond`](Self::beyond). `None`, as by default, if that part branches or calls the crate `libm`.
+    fn beyond_straight<N: Number<Float = f64>>(_: N) -> Option<N> {
+        None
+    }
+
     /// Computes the f32 function for an `x` outside the interval: in f64 by default, rounded once.
     fn beyond_f32(x: f32) -> f32 {
         Self::at(f64::from(x)) as f32
@@ -90,6 +96,12 @@ pub trait PartedPair: 'static {
 
     /// Computes the function for arguments outside the domain.
     fn beyond(x: f64, y: f64) -> f64;
+
+    /// Computes the function for arguments outside the domain by arithmetic and selects only, as
+    /// [`Parted::beyond_straight`] does.
+    fn beyond_straight<N: Number<Float = f64>>(_: N, _: N) -> Option<N> {
+        None
+    }
 
     /// Computes the f32 function for arguments outside the domain: in f64, rounded once.
     fn beyond_f32(x: f32, y: f32) -> f32 {

@@ -18,11 +18,15 @@ use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 use tapeloom_backend::accelerator::{RunConfig, Statistics};
+#[cfg(feature = "native")]
+use tapeloom_backend::object::{self, Object};
 #[cfg(feature = "xla")]
 use tapeloom_backend::xla::DeviceArray;
 use tapeloom_backend::{MachineModel, Options, Profile, Results, Target, stablehlo};
 use tapeloom_ir::trace::{self, Handle, Param, Traced};
 use tapeloom_ir::{ArrayType, Kind, Limits, Loc, Problem, Tensor, check_keys};
+#[cfg(feature = "native")]
+use tapeloom_transforms::{BEFORE_CODE, BEFORE_RELAXED_CODE};
 use tapeloom_transforms::{BEFORE_STABLEHLO, FLUSHED, changes};
 
 /// The structure of a call's arguments, without their leaves.
@@ -494,6 +498,47 @@ impl Core {
             .observed(&mut module, function, &mut |_| ())
             .and_then(|function| stablehlo::text(&module, function, &options));
         text.map_err(|p| Error::at(p, self.at))
+    }
+
+    /// Returns the program for these arguments as an object.
+    #[cfg(feature = "native")]
+    pub(super) fn object(
+        &self,
+        form: &Form,
+        leaves: &TensorRefs<'_>,
+        closure: &Closure<'_>,
+        options: &object::Options,
+    ) -> Result<Object, Error> {
+        let at = |p: Problem| Error::at(p, self.at);
+        let refused = |message, help| Err(at(Problem::new(Kind::Target, message, help)));
+        if self.limits.is_some() {
+            return refused(
+                "an object has no limit on the iterations of its loops, and cannot be cancelled",
+                "make the object of a `jit` without `max_steps` and `cancelled_by`",
+            );
+        }
+        let native = matches!(self.target, Target::Native(_));
+        let passes = match self.engine {
+            Engine::Native if native => &BEFORE_CODE,
+            Engine::Relaxed if native => &BEFORE_RELAXED_CODE,
+            Engine::Native | Engine::Relaxed | Engine::Interpreter | Engine::Finite => {
+                return refused(
+                    "an object is machine code, and this function runs on another engine",
+                    "make the object of a `jit` without `on`, `interpreted` and `nan_check`",
+                );
+            }
+        };
+        let Traced { mut module, function, tensors, output } =
+            self.traced(&types(leaves), closure)?;
+        let interface = object::Interface {
+            arguments: form.paths("argument"),
+            results: output.paths("result"),
+            captured: &tensors,
+        };
+        let made = passes.observed(&mut module, function, &mut |_| ()).and_then(|function| {
+            object::compile(&module, function, &self.options(false), &interface, options)
+        });
+        made.map_err(at)
     }
 
     /// Returns the number of compiled programs.

@@ -187,11 +187,14 @@ fn every_rust_block_is_tested() {
         let included = list.contains(&format!("/{chapter}\""));
         assert_eq!(rust && chapter != ONE_PROGRAM, included, "tests/src/book.rs: {chapter}");
         for Block { line, fence, body } in blocks(&text) {
-            let known = ["ir", "kernels", "plan", "rust", "text", "sh", "toml", "diff"];
+            let known =
+                ["ir", "kernels", "plan", "rust", "text", "sh", "toml", "diff", "c", "python"];
             let language = fence.split([' ', ',']).next().unwrap_or_default();
             assert!(known.contains(&language), "{chapter}:{line}: what is ```{fence}?");
             // A block that includes a whole example is tested as that example (`prelude/tests/it/examples.rs`).
-            let example = body.starts_with("{{#include ../../prelude/examples/");
+            // The programs of *Shipping a gradient* link an object (`objects.rs`).
+            let example = body.starts_with("{{#include ../../prelude/examples/")
+                || body.contains("fn main() -> Result<(), logistic::Failed>");
             assert!(example || !fence.contains("ignore"), "{chapter}:{line} is not tested");
         }
     }

@@ -106,11 +106,11 @@ impl Translator<'_, '_, '_> {
     }
 
     /// Normalizes a loaded bool to 0 or 1: memory of the workspace may have held another byte before. (Bools in
-    /// arguments of programs were checked.)
+    /// arguments of programs were checked, unless code in another language calls.)
     fn truth(&mut self, buffer: BufferId, value: Value) -> Value {
         let Buffer { ty, place, .. } = &self.p.buffers[buffer];
-        let checked = self.entry && matches!(place, Place::Input(_));
-        if ty.dtype != Dtype::Bool || checked {
+        let valid = self.valid_bools && matches!(place, Place::Input(_));
+        if ty.dtype != Dtype::Bool || valid {
             return value;
         }
         self.b.ins().icmp_imm_u(IntCC::NotEqual, value, 0)

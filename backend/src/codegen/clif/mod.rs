@@ -37,7 +37,8 @@ mod translate;
 mod variables;
 mod vector_value;
 
-pub(crate) use symbols::Symbols;
+pub(crate) use pieces::signature as piece_signature;
+pub(crate) use symbols::{Callee, Symbols};
 
 use crate::codegen::vectors::Vectors;
 use crate::loop_ir::{Kernel, KernelId, Program};
@@ -96,6 +97,15 @@ impl fmt::Display for CodeReport {
     }
 }
 
+/// The code that calls a program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Caller {
+    /// This process, where each bool of a tensor is the byte 0 or 1.
+    Process,
+    /// Code in another language, whose bools may be any byte: one that is not 0 is true.
+    Foreign,
+}
+
 /// Translates a program into functions of a module. Returns the entry function, which runs the program.
 pub(crate) fn translate(
     program: &Program,
@@ -103,6 +113,7 @@ pub(crate) fn translate(
     symbols: &Symbols,
     module: &mut dyn Module,
     isa: Isa,
+    caller: Caller,
 ) -> Result<(FuncId, CodeReport), Problem> {
     let mut functions = Functions::new(module, symbols, isa);
     let mut cx = Compiler {
@@ -110,6 +121,7 @@ pub(crate) fn translate(
         builder: FunctionBuilderContext::new(),
         signature: signature(functions.module()),
         machine,
+        caller,
         report: CodeReport {
             // Spilled values are placed after the entry kernel's frame in the workspace, aligned to 8 bytes.
             workspace_bytes: program.entry.workspace.next_multiple_of(8),
@@ -142,6 +154,7 @@ struct Compiler {
     builder: FunctionBuilderContext,
     signature: Signature,
     machine: MachineModel,
+    caller: Caller,
     report: CodeReport,
 }
 
@@ -172,7 +185,7 @@ impl Compiler {
                 machine: self.machine,
                 program,
                 p,
-                entry: id.is_none(),
+                valid_bools: id.is_none() && self.caller == Caller::Process,
                 kernels,
                 cut: &cut,
                 part,

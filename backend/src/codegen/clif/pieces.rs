@@ -41,7 +41,7 @@ enum Captured {
 }
 
 /// Returns the signature of the functions of pieces: captured values, number of the piece, private memory; a status.
-pub(super) fn signature(module: &dyn Module) -> Signature {
+pub(crate) fn signature(module: &dyn Module) -> Signature {
     let mut signature = Signature::new(CallConv::triple_default(module.isa().triple()));
     signature.params.extend([AbiParam::new(types::I64); 3]);
     signature.returns.push(AbiParam::new(types::I32));

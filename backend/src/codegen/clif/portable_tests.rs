@@ -1,14 +1,15 @@
 //! Tests that generated code contains no address of the process: programs are translated into a module that only stores
 //! bytes.
 //!
-//! The library does not write object files yet. This test checks the prerequisites. Like an object file, the module
+//! This test checks the prerequisites of [objects](crate::codegen::object) for all functions that code calls, also for those
+//! that objects leave out. Like an object file, the module
 //! holds the bytes of each function and the names to which the functions refer. A linker could resolve every name, and
 //! the bytes contain no address of a function of this process.
 
-use super::{Symbols, translate};
+use super::{Caller, Symbols, translate};
+use crate::codegen::target_isa::isa;
 use crate::loop_ir::parse;
 use crate::machine::MachineModel;
-use crate::target::isa;
 use cranelift_codegen::Context;
 use cranelift_codegen::control::ControlPlane;
 use cranelift_codegen::ir::Signature;
@@ -125,6 +126,7 @@ fn code_calls_functions_by_name() {
         &symbols,
         &mut kept,
         tapeloom_ir::Isa::Baseline,
+        Caller::Process,
     )
     .unwrap()
     .0;

@@ -16,12 +16,13 @@ use crate::runtime::small_gemm;
 use crate::runtime::tape_memory;
 use crate::runtime::threads;
 use crate::runtime::timers;
-use cranelift_codegen::ir::{self, AbiParam, FuncRef, Signature, types};
+use cranelift_codegen::ir::{self, AbiParam, Endianness, FuncRef, Signature, types};
 use cranelift_codegen::isa::CallConv;
 use cranelift_module::{DataDescription, DataId, FuncId, Linkage, Module};
 use std::sync::Arc;
 use tapeloom_ir::prim::{Library, LibraryFn};
 use tapeloom_ir::{Code, Dtype, Isa, OrderedMap, Problem};
+use target_lexicon::Architecture;
 
 /// All functions that a program's code can call, with their addresses and signatures.
 pub(crate) struct Symbols {
@@ -31,10 +32,29 @@ pub(crate) struct Symbols {
     externals: Vec<Arc<ExternalSignature>>,
 }
 
+/// What a function does that generated code may call.
+#[derive(Clone, Copy)]
+pub(crate) enum Callee {
+    /// A library function of single elements.
+    Library(Library, Dtype),
+    /// A library function of eight elements.
+    OfEight(Library, Dtype),
+    Contraction,
+    /// The pieces of a concurrent loop.
+    Pieces,
+    /// The growth of a dynamic tape.
+    Grow,
+    Limit,
+    Timer,
+    External,
+    Argsort,
+}
+
 /// A function that generated code may call.
 pub(crate) struct Symbol {
     /// The unique name by which generated code refers to the function.
     pub(crate) name: String,
+    callee: Callee,
     /// The address of the function in this process.
     pub(crate) address: *const u8,
     params: Vec<ir::Type>,
@@ -50,18 +70,26 @@ impl Symbols {
             let shape = stmt.shape();
             if let Flow::For { parallelism: Parallelism::Concurrent, .. } = shape.flow {
                 let params = [types::I64; 4];
-                symbols.add(PIECES, threads::run_pieces as *const u8, &params, Some(types::I32));
+                let run = threads::run_pieces as *const u8;
+                symbols.add(PIECES, Callee::Pieces, run, &params, Some(types::I32));
             }
             shape.code.into_iter().for_each(|code| symbols.code(code));
             shape.contract.into_iter().for_each(|c| symbols.contraction(c));
             match shape.effect {
                 Effect::None | Effect::Call(_) => {}
-                Effect::External(_) => symbols.runtime(EXTERNAL, external_calls::call as *const u8),
-                Effect::Tape(_) => symbols.runtime(GROW, tape_memory::grow as *const u8),
-                Effect::Limit(_) => symbols.runtime(ENTER, loop_limits::enter as *const u8),
+                Effect::External(_) => {
+                    let call = external_calls::call as *const u8;
+                    symbols.runtime(EXTERNAL, Callee::External, call);
+                }
+                Effect::Tape(_) => {
+                    symbols.runtime(GROW, Callee::Grow, tape_memory::grow as *const u8);
+                }
+                Effect::Limit(_) => {
+                    symbols.runtime(ENTER, Callee::Limit, loop_limits::enter as *const u8);
+                }
                 Effect::Lap(_) => {
                     let params = [types::I64; 2];
-                    symbols.add(LAP, timers::lap as *const u8, &params, None);
+                    symbols.add(LAP, Callee::Timer, timers::lap as *const u8, &params, None);
                 }
             }
         };
@@ -72,9 +100,15 @@ impl Symbols {
         }
         if sorts {
             let params = [types::I64; 4];
-            symbols.add(ARGSORT, argsort::argsort as *const u8, &params, Some(types::I32));
+            let sort = argsort::argsort as *const u8;
+            symbols.add(ARGSORT, Callee::Argsort, sort, &params, Some(types::I32));
         }
         symbols
+    }
+
+    /// Returns what the function of a name does; `None` if code does not call it.
+    pub(crate) fn callee(&self, name: &str) -> Option<Callee> {
+        self.index.get(name).map(|index| self.list[*index].callee)
     }
 
     /// Returns all functions that generated code may call.
@@ -86,26 +120,29 @@ impl Symbols {
         let Some(library) = code.row().library else { return };
         let (f64, f32) = (types::F64, types::F32);
         let [wide, narrow] = names(library);
+        let of = |dtype| Callee::Library(library, dtype);
+        let (of_wide, of_narrow) = (of(Dtype::F64), of(Dtype::F32));
         match library.function {
             LibraryFn::Unary { f64: w, f32: n, eight, recording: _ } => {
-                self.add(&wide, w as *const u8, &[f64], Some(f64));
-                self.add(&narrow, n as *const u8, &[f32], Some(f32));
+                self.add(&wide, of_wide, w as *const u8, &[f64], Some(f64));
+                self.add(&narrow, of_narrow, n as *const u8, &[f32], Some(f32));
                 let Some((w, n)) = eight.map(|eight| eight.here()) else { return };
                 let params = |x| [&[types::I64], [x; 8].as_slice()].concat();
-                self.add(&of_eight(&wide), w as *const u8, &params(f64), None);
-                self.add(&of_eight(&narrow), n as *const u8, &params(f32), None);
+                let eight = |dtype| Callee::OfEight(library, dtype);
+                self.add(&of_eight(&wide), eight(Dtype::F64), w as *const u8, &params(f64), None);
+                self.add(&of_eight(&narrow), eight(Dtype::F32), n as *const u8, &params(f32), None);
             }
             LibraryFn::Binary { f64: w, f32: n, recording: _ } => {
-                self.add(&wide, w as *const u8, &[f64, f64], Some(f64));
-                self.add(&narrow, n as *const u8, &[f32, f32], Some(f32));
+                self.add(&wide, of_wide, w as *const u8, &[f64, f64], Some(f64));
+                self.add(&narrow, of_narrow, n as *const u8, &[f32, f32], Some(f32));
             }
             LibraryFn::Ternary { f64: w, f32: n } => {
-                self.add(&wide, w as *const u8, &[f64; 3], Some(f64));
-                self.add(&narrow, n as *const u8, &[f32; 3], Some(f32));
+                self.add(&wide, of_wide, w as *const u8, &[f64; 3], Some(f64));
+                self.add(&narrow, of_narrow, n as *const u8, &[f32; 3], Some(f32));
             }
             LibraryFn::Indexed { f64: w, f32: n, .. } => {
-                self.add(&wide, w as *const u8, &[types::I64, f64], Some(f64));
-                self.add(&narrow, n as *const u8, &[types::I64, f32], Some(f32));
+                self.add(&wide, of_wide, w as *const u8, &[types::I64, f64], Some(f64));
+                self.add(&narrow, of_narrow, n as *const u8, &[types::I64, f32], Some(f32));
             }
         }
     }
@@ -116,17 +153,18 @@ impl Symbols {
             (Sums::Library, _) => (gemm::contract_f32 as *const u8, Some(types::I32)),
             (Sums::Lanes(_), dtype) => (small_gemm::version(dtype, Isa::here()), None),
         };
-        self.add(&contraction(c), address, &[types::I64; 4], result);
+        self.add(&contraction(c), Callee::Contraction, address, &[types::I64; 4], result);
     }
 
     /// Adds a runtime function that takes three words and returns a status.
-    fn runtime(&mut self, name: &str, address: *const u8) {
-        self.add(name, address, &[types::I64; 3], Some(types::I32));
+    fn runtime(&mut self, name: &str, callee: Callee, address: *const u8) {
+        self.add(name, callee, address, &[types::I64; 3], Some(types::I32));
     }
 
     fn add(
         &mut self,
         name: &str,
+        callee: Callee,
         address: *const u8,
         params: &[ir::Type],
         result: Option<ir::Type>,
@@ -134,7 +172,7 @@ impl Symbols {
         if !self.index.contains_key(name) {
             self.index.insert(name.to_owned(), self.list.len());
             let (name, params) = (name.to_owned(), params.to_vec());
-            self.list.push(Symbol { name, address, params, result });
+            self.list.push(Symbol { name, callee, address, params, result });
         }
     }
 }
@@ -168,10 +206,12 @@ impl<'a> Functions<'a> {
 
     /// Returns the instruction set for code in 256-bit or 512-bit vectors, or the reason why there is none.
     pub(super) fn simd_isa(&self) -> Result<Isa, Refused> {
+        let triple = self.module.isa().triple();
+        let system_v = triple.architecture == Architecture::X86_64
+            && CallConv::triple_default(triple) == CallConv::SystemV;
         match self.vectors.isa {
-            _ if !cfg!(all(target_arch = "x86_64", unix)) => {
-                Err(Refused("wider ones are made for x86-64 on unix alone"))
-            }
+            // The row of arguments is passed in the first register of this calling convention.
+            _ if !system_v => Err(Refused("wider ones are made for x86-64 on unix alone")),
             isa @ (Isa::Avx512 | Isa::Avx2) => Ok(isa),
             Isa::Baseline => Err(Refused("wider ones need avx2 and fma")),
         }
@@ -235,7 +275,10 @@ impl<'a> Functions<'a> {
                 let id = self.module.declare_anonymous_data(false, false).map_err(failed)?;
                 let mut data = DataDescription::new();
                 data.set_align(8);
-                data.define(numbers.iter().flat_map(|n| n.to_ne_bytes()).collect());
+                // All machines for which there is code store the lowest byte first, except s390x.
+                let little = self.module.isa().endianness() == Endianness::Little;
+                let bytes = |n: &i64| if little { n.to_le_bytes() } else { n.to_be_bytes() };
+                data.define(numbers.iter().flat_map(bytes).collect());
                 self.module.define_data(id, &data).map_err(failed)?;
                 self.constants.insert(numbers, id);
                 id

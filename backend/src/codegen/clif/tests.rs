@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 use crate::Executable;
+use crate::codegen::target_isa::baseline;
 use crate::loop_ir::interp::test_hosts::{RecordedCalls, take_recorded_calls};
 use crate::loop_ir::{
     Address, Arg, Buffer, BufferId, BufferVersion, Contract, Expr, Extent, IndexId, Kernel, Matrix,
@@ -14,7 +15,6 @@ use crate::machine::MachineModel;
 use crate::passes;
 use crate::runtime::gemm;
 use crate::sweeps::Sweep;
-use crate::target::baseline;
 use cranelift_entity::EntityRef;
 use tapeloom_ir::prim::{Continuity, Library, LibraryFn, SignOf};
 use tapeloom_ir::{ArrayType, Code, Dtype, Isa, Literal, Tensor};

@@ -60,8 +60,8 @@ pub(super) struct Subject<'a> {
     pub(super) machine: MachineModel,
     pub(super) program: &'a Program,
     pub(super) p: &'a Kernel,
-    /// Whether the kernel is the program's entry.
-    pub(super) entry: bool,
+    /// Whether each bool of the kernel's operands is the byte 0 or 1.
+    pub(super) valid_bools: bool,
     /// The functions of the kernels that were translated before.
     pub(super) kernels: &'a PrimaryMap<KernelId, FuncId>,
     pub(super) cut: &'a Parts<'a>,
@@ -73,7 +73,7 @@ pub(super) struct Translator<'a, 'f, 'm> {
     pub(super) machine: MachineModel,
     pub(super) program: &'a Program,
     pub(super) p: &'a Kernel,
-    pub(super) entry: bool,
+    pub(super) valid_bools: bool,
     pub(super) kernels: &'a PrimaryMap<KernelId, FuncId>,
     pub(super) cut: &'a Parts<'a>,
     pub(super) part: usize,
@@ -116,7 +116,7 @@ pub(super) struct Translator<'a, 'f, 'm> {
 
 impl<'a, 'f, 'm> Translator<'a, 'f, 'm> {
     pub(super) fn new(
-        Subject { machine, program, p, entry, kernels, cut, part }: Subject<'a>,
+        Subject { machine, program, p, valid_bools, kernels, cut, part }: Subject<'a>,
         state: &'a mut State,
         b: &'a mut FunctionBuilder<'f>,
         functions: &'a mut Functions<'m>,
@@ -131,7 +131,7 @@ impl<'a, 'f, 'm> Translator<'a, 'f, 'm> {
             machine,
             program,
             p,
-            entry,
+            valid_bools,
             kernels,
             cut,
             part,

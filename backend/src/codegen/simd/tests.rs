@@ -9,6 +9,7 @@ use super::x86::decoded;
 use super::{Compiled, Nest, Refused};
 use crate::Executable;
 use crate::codegen::clif::tests::{Random, tensor};
+use crate::codegen::target_isa::{baseline, isa};
 use crate::loop_ir::legal_lanes::refused;
 use crate::loop_ir::{
     Address, Arg, Buffer, BufferId, BufferVersion, Expr, Extent, IndexId, Kernel, Origins,
@@ -16,7 +17,6 @@ use crate::loop_ir::{
 };
 use crate::machine::MachineModel;
 use crate::sweeps::Sweep;
-use crate::target::{baseline, isa};
 use cranelift_entity::EntityRef;
 use std::collections::BTreeMap;
 use tapeloom_ir::prim::{Continuity, Library, LibraryFn, SignOf};

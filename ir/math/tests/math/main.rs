@@ -27,4 +27,5 @@ mod spence;
 mod test_support;
 #[expect(clippy::approx_constant, reason = "arguments in tables")]
 mod trigonometric;
+mod whole;
 mod zeta;

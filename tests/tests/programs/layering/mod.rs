@@ -21,8 +21,8 @@ const ROOMS: [(&str, &str); 5] = [
     ("transforms", "passes ad loops pipeline checkpoint dispatch api vjp lib"),
     (
         "backend",
-        "allocation machine stablehlo xla loop_ir workspace runtime passes codegen layout accelerator target report \
-         profile lower fingerprint executable compile lib",
+        "allocation machine stablehlo xla loop_ir results workspace runtime passes codegen layout accelerator target report \
+         profile lower fingerprint executable without_native compile object lib",
     ),
     (
         "backend/pjrt",

@@ -1,0 +1,195 @@
+//! Library functions of objects, emitted from their recordings.
+//!
+//! A function is part of an object if its recording is [whole](tapeloom_ir::math::Recording::whole): a list of operations for
+//! all arguments. In f32, arguments outside of the interval of the recording are computed in f64 and rounded, as everywhere.
+//! Other functions are undefined symbols.
+
+use super::emitter::{Emitter, begin, signature};
+use super::named::Named;
+use cranelift_codegen::ir::condcodes::FloatCC;
+use cranelift_codegen::ir::{Endianness, InstBuilder, MemFlagsData, Type, Value, types};
+use cranelift_frontend::FunctionBuilder;
+use cranelift_module::{FuncId, Linkage, Module};
+use tapeloom_ir::math::{Noted, Operation, Recording};
+use tapeloom_ir::prim::{Library, LibraryFn};
+use tapeloom_ir::{Dtype, Problem};
+
+/// Returns the symbol of a function that no object contains; `name` is its name in generated code. The remainder is
+/// exact, so that of the C library has the same bits.
+pub(super) fn symbol(name: &str) -> String {
+    match name {
+        "library_rem_f64" => "fmod".to_owned(),
+        "library_rem_f32" => "fmodf".to_owned(),
+        name => {
+            let version = env!("CARGO_PKG_VERSION").replace(['.', '-', '+'], "_");
+            format!("tapeloom_{version}_{}", name.trim_start_matches("library_"))
+        }
+    }
+}
+
+/// Returns whether an object contains the function.
+pub(super) fn is_whole(library: &Library, dtype: Dtype) -> bool {
+    match library.function {
+        LibraryFn::Unary { recording, .. } | LibraryFn::Binary { recording, .. } => {
+            recording(dtype).is_some_and(|r| always(r) || r.whole.is_some())
+        }
+        // The number of an indexed function is an argument of the call, and its recording is for one number.
+        LibraryFn::Indexed { .. } | LibraryFn::Ternary { .. } => false,
+    }
+}
+
+/// Returns whether a recording is valid for all arguments.
+fn always(recording: &Recording) -> bool {
+    recording.list[recording.inside.0 as usize] == Operation::Always(true)
+}
+
+/// Emits a function of single elements.
+pub(super) fn one(
+    module: &mut Named<'_>,
+    emitter: &mut Emitter,
+    id: FuncId,
+    library: Library,
+    dtype: Dtype,
+) -> Result<(), Problem> {
+    let missing =
+        || Problem::internal(format!("`{}` has no recording for all arguments", library.name));
+    let recording = library.recording(dtype).ok_or_else(missing)?;
+    emitter.function(module, id, |b, _, args| {
+        let whole = match (&recording.whole, dtype) {
+            _ if always(recording) => recording,
+            (Some(whole), Dtype::F64) => whole,
+            (Some(whole), _) => {
+                return single(b, recording, whole, args);
+            }
+            (None, _) => return Err(missing()),
+        };
+        let (_, value) = operations(b, whole, args);
+        b.ins().return_(&[value]);
+        Ok(())
+    })
+}
+
+/// Emits a function in f32: `recording` inside of its interval, otherwise `whole` in f64, rounded.
+fn single(
+    b: &mut FunctionBuilder<'_>,
+    recording: &Recording,
+    whole: &Recording,
+    args: &[Value],
+) -> Result<(), Problem> {
+    let (inside, value) = operations(b, recording, args);
+    let (near, far) = (b.create_block(), b.create_block());
+    b.set_cold_block(far);
+    b.ins().brif(inside, near, &[], far, &[]);
+    begin(b, near);
+    b.ins().return_(&[value]);
+    begin(b, far);
+    let args: Vec<Value> = args.iter().map(|x| b.ins().fpromote(types::F64, *x)).collect();
+    let (_, value) = operations(b, whole, &args);
+    let value = b.ins().fdemote(types::F32, value);
+    b.ins().return_(&[value]);
+    Ok(())
+}
+
+/// Emits a function of eight elements: the address for the results, then the elements.
+pub(super) fn eight(
+    module: &mut Named<'_>,
+    emitter: &mut Emitter,
+    id: FuncId,
+    library: Library,
+    dtype: Dtype,
+) -> Result<(), Problem> {
+    let float = if dtype == Dtype::F64 { types::F64 } else { types::F32 };
+    let name = format!("library_{}_{dtype}", library.name);
+    let mut of_one = signature(module, id);
+    of_one.params.drain(2..);
+    of_one.params.remove(0);
+    of_one.returns.push(cranelift_codegen::ir::AbiParam::new(float));
+    let one = module
+        .declare_function(&name, Linkage::Import, &of_one)
+        .map_err(|e| Problem::internal(format!("declaring {name}: {e}")))?;
+    emitter.function(module, id, |b, module, params| {
+        let one = module.declare_func_in_func(one, b.func);
+        let Some((results, elements)) = params.split_first() else {
+            return Err(Problem::internal("a function of eight elements without a result"));
+        };
+        for (i, x) in elements.iter().enumerate() {
+            let call = b.ins().call(one, &[*x]);
+            let value = b.inst_results(call)[0];
+            let at = i as i32 * float.bytes() as i32;
+            b.ins().store(MemFlagsData::trusted(), value, *results, at);
+        }
+        b.ins().return_(&[]);
+        Ok(())
+    })
+}
+
+/// Emits the operations of a recording. Returns whether its result is valid, and the result.
+fn operations(
+    b: &mut FunctionBuilder<'_>,
+    recording: &Recording,
+    args: &[Value],
+) -> (Value, Value) {
+    let (float, bits) =
+        if recording.narrow { (types::F32, types::I32) } else { (types::F64, types::I64) };
+    let mut made: Vec<Value> = Vec::with_capacity(recording.list.len());
+    for operation in &recording.list {
+        let of = |n: Noted| made[n.0 as usize];
+        let value = match *operation {
+            Operation::Argument(i) => args[usize::from(i)],
+            Operation::Constant(value) => {
+                let value = b.ins().iconst(bits, value as i64);
+                cast(b, float, value)
+            }
+            Operation::Add(x, y) => b.ins().fadd(of(x), of(y)),
+            Operation::Sub(x, y) => b.ins().fsub(of(x), of(y)),
+            Operation::Mul(x, y) => b.ins().fmul(of(x), of(y)),
+            Operation::Div(x, y) => b.ins().fdiv(of(x), of(y)),
+            Operation::Fma(x, y, z) => b.ins().fma(of(x), of(y), of(z)),
+            Operation::Sqrt(x) => b.ins().sqrt(of(x)),
+            Operation::Lt(x, y) => b.ins().fcmp(FloatCC::LessThan, of(x), of(y)),
+            Operation::Le(x, y) => b.ins().fcmp(FloatCC::LessThanOrEqual, of(x), of(y)),
+            Operation::Eq(x, y) => b.ins().fcmp(FloatCC::Equal, of(x), of(y)),
+            Operation::Always(holds) => b.ins().iconst(types::I8, i64::from(holds)),
+            Operation::Both(x, y) => b.ins().band(of(x), of(y)),
+            Operation::Either(x, y) => b.ins().bor(of(x), of(y)),
+            Operation::Not(x) => b.ins().bxor_imm_u(of(x), 1),
+            Operation::Pick(mask, x, y) => b.ins().select(of(mask), of(x), of(y)),
+            Operation::PlusBits(x, y) => {
+                in_bits(b, (float, bits), [of(x), of(y)], |b, [x, y]| b.ins().iadd(x, y))
+            }
+            Operation::And(x, y) => {
+                in_bits(b, (float, bits), [of(x), of(y)], |b, [x, y]| b.ins().band(x, y))
+            }
+            Operation::Or(x, y) => {
+                in_bits(b, (float, bits), [of(x), of(y)], |b, [x, y]| b.ins().bor(x, y))
+            }
+            Operation::Xor(x, y) => {
+                in_bits(b, (float, bits), [of(x), of(y)], |b, [x, y]| b.ins().bxor(x, y))
+            }
+            Operation::ShiftLeft(x, by) => {
+                in_bits(b, (float, bits), [of(x)], |b, [x]| b.ins().ishl_imm_u(x, i64::from(by)))
+            }
+            Operation::ShiftRight(x, by) => {
+                in_bits(b, (float, bits), [of(x)], |b, [x]| b.ins().ushr_imm_u(x, i64::from(by)))
+            }
+        };
+        made.push(value);
+    }
+    (made[recording.inside.0 as usize], made[recording.result.0 as usize])
+}
+
+/// Emits an operation on the bit patterns of floats.
+fn in_bits<const N: usize>(
+    b: &mut FunctionBuilder<'_>,
+    (float, bits): (Type, Type),
+    x: [Value; N],
+    emit: impl FnOnce(&mut FunctionBuilder<'_>, [Value; N]) -> Value,
+) -> Value {
+    let x = x.map(|x| cast(b, bits, x));
+    let value = emit(b, x);
+    cast(b, float, value)
+}
+
+fn cast(b: &mut FunctionBuilder<'_>, to: Type, x: Value) -> Value {
+    b.ins().bitcast(to, MemFlagsData::new().with_endianness(Endianness::Little), x)
+}

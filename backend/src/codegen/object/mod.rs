@@ -1,0 +1,113 @@
+//! Relocatable objects: the machine code of a program as a file that programs in other languages link.
+//!
+//! [`clif`](super::clif) emits the same functions as into memory, into the module of [`named`]. Functions of the runtime that
+//! the code calls are emitted beside it: library functions from their recordings ([`functions`]), and the growth of tapes and
+//! the pieces of concurrent loops ([`support`]). [`entry`] is the function that callers see.
+
+mod emitter;
+mod entry;
+mod functions;
+mod named;
+mod support;
+
+use super::clif::{self, Caller, Symbols};
+use super::target_isa;
+use crate::loop_ir::{External, Program};
+use crate::machine::MachineModel;
+use cranelift_object::{ObjectBuilder, ObjectModule};
+use emitter::Emitter;
+use named::Named;
+use std::sync::{Arc, Mutex, PoisonError};
+use tapeloom_ir::{Isa, Kind, Problem, Tensor};
+use target_lexicon::Triple;
+
+pub(crate) use entry::Memory;
+
+/// The machine code of a program as a relocatable object.
+pub(crate) struct ObjectCode {
+    /// The bytes of the file.
+    pub(crate) bytes: Vec<u8>,
+    /// The functions outside of the object that its code calls, sorted.
+    pub(crate) undefined: Vec<String>,
+    /// The memory that a call needs.
+    pub(crate) memory: Memory,
+}
+
+/// Emits a verified program as an object. Its entry has the name `name`; the last arguments of the program are `captured`.
+pub(crate) fn emit(
+    program: &Program,
+    machine: MachineModel,
+    name: &str,
+    captured: &[Tensor],
+    (triple, isa): (&Triple, Isa),
+) -> Result<ObjectCode, Problem> {
+    refuse(program)?;
+    let internal = |e: &dyn std::fmt::Display| Problem::internal(format!("object of @{name}: {e}"));
+    // Cranelift names a function of the C library where the machine has no instruction.
+    let called = Arc::new(Mutex::new(Vec::new()));
+    let names = cranelift_module::default_libcall_names();
+    let listed = called.clone();
+    let listed = Box::new(move |call| {
+        let name = names(call);
+        listed.lock().unwrap_or_else(PoisonError::into_inner).push(name.clone());
+        name
+    });
+    let code_isa = target_isa::of_object(triple, isa)?;
+    let builder = ObjectBuilder::new(code_isa, name, listed).map_err(|e| internal(&e))?;
+    let symbols = Symbols::of(program);
+    let mut module = Named::new(ObjectModule::new(builder), &symbols);
+    let (kernel, report) =
+        clif::translate(program, machine, &symbols, &mut module, isa, Caller::Foreign)?;
+    let memory = Memory::of(program, &report);
+    let mut emitter = Emitter::new();
+    entry::define(&mut module, &mut emitter, program, (kernel, name), captured, memory)?;
+    while let Some((id, callee)) = module.next_callee() {
+        match callee {
+            named::Own::Library(library, dtype) => {
+                functions::one(&mut module, &mut emitter, id, library, dtype)?;
+            }
+            named::Own::OfEight(library, dtype) => {
+                functions::eight(&mut module, &mut emitter, id, library, dtype)?;
+            }
+            named::Own::Grow => support::grow(&mut module, &mut emitter, id)?,
+            named::Own::Pieces => support::run_pieces(&mut module, &mut emitter, id)?,
+        }
+    }
+    let (module, mut undefined) = module.finish();
+    let bytes = module.finish().emit().map_err(|e| internal(&e))?;
+    undefined.extend(called.lock().unwrap_or_else(PoisonError::into_inner).drain(..));
+    undefined.sort_unstable();
+    undefined.dedup();
+    Ok(ObjectCode { bytes, undefined, memory })
+}
+
+/// Returns an error if a program needs the process in which it was traced, or a library that is not written for objects.
+fn refuse(program: &Program) -> Result<(), Problem> {
+    for signature in program.externals() {
+        let (name, location) = (signature.name(), signature.location);
+        let problem = match signature.function {
+            External::Host(_) => Problem::new(
+                Kind::Target,
+                format!(
+                    "an object cannot call the Rust function `{name}`, which is part of this process"
+                ),
+                "leave the call out of the function, or run it with `jit(f).call`",
+            ),
+            External::Routine(_) => Problem::new(
+                Kind::Target,
+                format!("an object cannot call the library routine `{name}`"),
+                "use small matrices, whose factorizations are compiled into scalar operations, or `jit(f).call`",
+            ),
+        };
+        return Err(problem.at(location));
+    }
+    if let Some(limited) = program.limited.values().next() {
+        let problem = Problem::new(
+            Kind::Target,
+            "an object has no limit on the iterations of its loops, and cannot be cancelled",
+            "make the object of a `jit` without `max_steps` and `cancelled_by`",
+        );
+        return Err(problem.at(limited.loc));
+    }
+    Ok(())
+}

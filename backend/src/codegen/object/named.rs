@@ -1,0 +1,166 @@
+//! The module of an object: it decides which of the functions that code calls are part of the object.
+//!
+//! Functions of the object have local symbols, so that two objects, of two versions, can be parts of one program. The
+//! exception is the entry. Functions that an object cannot contain are undefined symbols, whose names have the version of
+//! this library.
+
+use super::functions;
+use crate::codegen::clif::{Callee, Symbols};
+use cranelift_codegen::Context;
+use cranelift_codegen::control::ControlPlane;
+use cranelift_codegen::ir::Signature;
+use cranelift_codegen::isa::TargetIsa;
+use cranelift_module::{
+    DataDescription, DataId, FuncId, Linkage, Module, ModuleDeclarations, ModuleReloc, ModuleResult,
+};
+use cranelift_object::ObjectModule;
+use tapeloom_ir::prim::Library;
+use tapeloom_ir::{Dtype, OrderedMap};
+
+/// A function of the runtime that an object contains.
+#[derive(Clone, Copy)]
+pub(super) enum Own {
+    /// A library function of single elements.
+    Library(Library, Dtype),
+    /// A library function of eight elements.
+    OfEight(Library, Dtype),
+    /// The growth of a dynamic tape.
+    Grow,
+    /// The pieces of a concurrent loop.
+    Pieces,
+}
+
+/// The module of an object.
+pub(super) struct Named<'a> {
+    module: ObjectModule,
+    symbols: &'a Symbols,
+    /// The functions of the runtime that the code calls, by name.
+    called: OrderedMap<String, FuncId>,
+    /// Those that are part of the object and still to be emitted.
+    open: Vec<(FuncId, Own)>,
+    /// The names of the others.
+    undefined: Vec<String>,
+}
+
+impl<'a> Named<'a> {
+    /// Returns a module whose code may call the functions `symbols`.
+    pub(super) fn new(module: ObjectModule, symbols: &'a Symbols) -> Named<'a> {
+        let (called, open, undefined) = (OrderedMap::default(), Vec::new(), Vec::new());
+        Named { module, symbols, called, open, undefined }
+    }
+
+    /// Returns a function that is declared as part of the object and not yet emitted.
+    pub(super) fn next_callee(&mut self) -> Option<(FuncId, Own)> {
+        self.open.pop()
+    }
+
+    /// Returns the module, and the names of functions outside of the object.
+    pub(super) fn finish(self) -> (ObjectModule, Vec<String>) {
+        (self.module, self.undefined)
+    }
+
+    /// Declares a function of the runtime.
+    fn runtime(&mut self, name: &str, signature: &Signature) -> ModuleResult<FuncId> {
+        if let Some(id) = self.called.get(name) {
+            return Ok(*id);
+        }
+        let own = match self.symbols.callee(name) {
+            Some(Callee::Library(library, dtype)) => {
+                functions::is_whole(&library, dtype).then_some(Own::Library(library, dtype))
+            }
+            Some(Callee::OfEight(library, dtype)) => Some(Own::OfEight(library, dtype)),
+            Some(Callee::Grow) => Some(Own::Grow),
+            Some(Callee::Pieces) => Some(Own::Pieces),
+            // The passes and the checks before code generation leave no call of these.
+            Some(
+                Callee::Contraction
+                | Callee::Argsort
+                | Callee::External
+                | Callee::Limit
+                | Callee::Timer,
+            )
+            | None => None,
+        };
+        let id = match own {
+            Some(own) => {
+                let id = self.module.declare_function(&local(name), Linkage::Local, signature)?;
+                self.open.push((id, own));
+                id
+            }
+            None => {
+                let outside = functions::symbol(name);
+                let id = self.module.declare_function(&outside, Linkage::Import, signature)?;
+                self.undefined.push(outside);
+                id
+            }
+        };
+        self.called.insert(name.to_owned(), id);
+        Ok(id)
+    }
+}
+
+/// Returns the symbol of a function of the object. An `@` would be read as a version of a symbol.
+fn local(name: &str) -> String {
+    format!("tapeloom.{}", name.replace('@', "."))
+}
+
+impl Module for Named<'_> {
+    fn isa(&self) -> &dyn TargetIsa {
+        self.module.isa()
+    }
+
+    fn declarations(&self) -> &ModuleDeclarations {
+        self.module.declarations()
+    }
+
+    fn declare_function(&mut self, name: &str, l: Linkage, s: &Signature) -> ModuleResult<FuncId> {
+        match l {
+            Linkage::Import => self.runtime(name, s),
+            Linkage::Local => self.module.declare_function(&local(name), l, s),
+            Linkage::Export | Linkage::Hidden | Linkage::Preemptible => {
+                self.module.declare_function(name, l, s)
+            }
+        }
+    }
+
+    fn declare_anonymous_function(&mut self, s: &Signature) -> ModuleResult<FuncId> {
+        self.module.declare_anonymous_function(s)
+    }
+
+    fn declare_data(
+        &mut self,
+        name: &str,
+        linkage: Linkage,
+        writable: bool,
+        tls: bool,
+    ) -> ModuleResult<DataId> {
+        self.module.declare_data(name, linkage, writable, tls)
+    }
+
+    fn declare_anonymous_data(&mut self, writable: bool, tls: bool) -> ModuleResult<DataId> {
+        self.module.declare_anonymous_data(writable, tls)
+    }
+
+    fn define_function_with_control_plane(
+        &mut self,
+        id: FuncId,
+        cx: &mut Context,
+        control: &mut ControlPlane,
+    ) -> ModuleResult<()> {
+        self.module.define_function_with_control_plane(id, cx, control)
+    }
+
+    fn define_function_bytes(
+        &mut self,
+        id: FuncId,
+        align: u64,
+        bytes: &[u8],
+        relocations: &[ModuleReloc],
+    ) -> ModuleResult<()> {
+        self.module.define_function_bytes(id, align, bytes, relocations)
+    }
+
+    fn define_data(&mut self, id: DataId, data: &DataDescription) -> ModuleResult<()> {
+        self.module.define_data(id, data)
+    }
+}

@@ -1,0 +1,147 @@
+//! The C header of an object.
+
+use super::{ABI, Field, Object, Options};
+use std::fmt::Write;
+use tapeloom_ir::Dtype;
+
+/// The declarations that all headers share, for a program with several of them.
+const SHARED: &str = r#"#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifndef TAPELOOM_ABI
+#define TAPELOOM_ABI @ABI@
+#define TAPELOOM_ALIGNMENT @ALIGNMENT@ /* of a workspace, in bytes */
+
+/* The status of a call. */
+enum {
+    TAPELOOM_OK = 0,
+    TAPELOOM_FULL = 2,     /* the tape has too little memory; `needed` has a number of bytes that gets further */
+    TAPELOOM_INTERNAL = 3, /* an error of the compiler */
+    TAPELOOM_MEMORY = 4    /* the workspace or the tape is null or not aligned */
+};
+
+/* Memory for the values that loops of unknown length save for the reverse pass. The caller sets `memory`, aligned to 8, and
+   `bytes`. After a call, `used` and `needed` have the bytes that it took. */
+typedef struct tl_arena {
+    void *memory;
+    size_t bytes;
+    size_t used;
+    size_t needed;
+} tl_arena;
+#elif TAPELOOM_ABI != @ABI@
+#error "this object is for another version of tapeloom than an earlier header"
+#endif
+
+#if defined(__cplusplus) && !defined(TAPELOOM_RESTRICT)
+#define TAPELOOM_RESTRICT __restrict
+#elif !defined(TAPELOOM_RESTRICT)
+#define TAPELOOM_RESTRICT restrict
+#endif
+"#;
+
+/// Returns the text of the header.
+pub(super) fn text(object: &Object) -> String {
+    let Options { name, triple, isa } = &object.options;
+    let upper = name.to_ascii_uppercase();
+    let version = env!("CARGO_PKG_VERSION");
+    let shared = SHARED
+        .replace("@ABI@", &ABI.to_string())
+        .replace("@ALIGNMENT@", &Object::ALIGNMENT.to_string());
+    let mut text = format!(
+        "/* {name}: made by tapeloom {version} for {triple}, {isa}. {}. */\n\
+         #ifndef TAPELOOM_{upper}_H\n#define TAPELOOM_{upper}_H\n\n{shared}\n",
+        link(&object.undefined)
+    );
+    // Writing to a string does not fail.
+    let _ = writeln!(
+        text,
+        "#define {upper}_WORKSPACE_BYTES {}\n#define {upper}_USES_TAPE {}\n",
+        object.workspace_bytes,
+        u8::from(object.uses_arena)
+    );
+    text += "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n/*\n";
+    for (field, of) in object.fields() {
+        let Field { path, name, ty } = field;
+        let elements = ty.shape.elements();
+        let _ = writeln!(text, " * {name}: {of} `{path}`, {ty}, {elements} elements in rows");
+    }
+    text += " *\n * Results overlap neither one another nor an argument nor the workspace. A bool is true if its byte is not 0.\n";
+    text += if object.workspace_bytes == 0 {
+        " * The workspace may be null.\n"
+    } else {
+        " * The workspace may hold anything; calls on several threads need one each.\n"
+    };
+    text += if object.uses_arena {
+        " * The tape is needed, see `tl_arena`.\n */\n"
+    } else {
+        " * The tape may be null.\n */\n"
+    };
+    let _ = write!(text, "int {name}(");
+    for (field, of) in object.fields() {
+        let constant = if of == "argument" { "const " } else { "" };
+        let ty = c_type(field.ty.dtype);
+        let _ = write!(text, "{constant}{ty} *TAPELOOM_RESTRICT {}, ", field.name);
+    }
+    text += "void *TAPELOOM_RESTRICT workspace, tl_arena *tape);\n\n";
+    text += "#ifdef __cplusplus\n}\n#endif\n\n#endif\n";
+    text
+}
+
+/// Returns the options of a linker behind the object: that for the C library's functions, or nothing.
+pub(super) fn link_options(object: &Object) -> String {
+    let theirs = object.undefined.iter().any(|name| !name.starts_with("tapeloom_"));
+    if theirs { " -lm".to_owned() } else { String::new() }
+}
+
+/// Returns a sentence on the libraries that an object needs.
+fn link(undefined: &[String]) -> String {
+    let (ours, theirs): (Vec<&String>, Vec<&String>) =
+        undefined.iter().partition(|name| name.starts_with("tapeloom_"));
+    let list =
+        |names: &[&String]| names.iter().map(|name| name.as_str()).collect::<Vec<_>>().join(", ");
+    let mut parts = Vec::new();
+    if !theirs.is_empty() {
+        parts.push(format!("with -lm ({})", list(&theirs)));
+    }
+    if !ours.is_empty() {
+        parts.push(format!("with the runtime library of tapeloom ({})", list(&ours)));
+    }
+    if parts.is_empty() {
+        "It needs no library".to_owned()
+    } else {
+        format!("Link it {}", parts.join(" and "))
+    }
+}
+
+impl Object {
+    /// Returns arguments and results, each with the word for it.
+    pub(super) fn fields(&self) -> impl Iterator<Item = (&Field, &'static str)> {
+        let arguments = self.arguments.iter().map(|field| (field, "argument"));
+        arguments.chain(self.results.iter().map(|field| (field, "result")))
+    }
+}
+
+/// Returns the type of an element in C.
+fn c_type(dtype: Dtype) -> &'static str {
+    match dtype {
+        Dtype::Bool => "bool",
+        Dtype::I32 => "int32_t",
+        Dtype::I64 => "int64_t",
+        Dtype::U32 => "uint32_t",
+        Dtype::U64 => "uint64_t",
+        Dtype::F32 => "float",
+        Dtype::F64 => "double",
+    }
+}
+
+/// Returns an identifier of C for a path such as `argument.0.weights[2]`, which differs from those of `taken`.
+pub(super) fn identifier(path: &str, taken: &[String]) -> String {
+    let words = path.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    let mut name = words.collect::<Vec<_>>().join("_");
+    let reserved = ["workspace", "tape"];
+    while taken.contains(&name) || reserved.contains(&name.as_str()) || name.is_empty() {
+        name.push('_');
+    }
+    name
+}

@@ -1,0 +1,28 @@
+//! The results of a call, and the resources that it used.
+
+use crate::loop_ir::Timed;
+use smallvec::SmallVec;
+use tapeloom_ir::{Kind, LoopCount, Problem, Tensor};
+
+/// The results of a call; up to four need no memory beside that of their elements.
+pub type Results = SmallVec<[Tensor; 4]>;
+
+/// The resources that a call used: iterations and memory, besides arguments and results.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct CallResources {
+    /// The counts of iterations of the limited loops, in the order in which the loops are compiled.
+    pub loops: Vec<LoopCount>,
+    /// The bytes of workspace that the call used.
+    pub workspace: usize,
+    /// The peak bytes of the dynamic tapes: residuals of loops whose trip count is known only at run time.
+    pub records: usize,
+    /// The counts of the program's timers; `None` if it has none.
+    pub timed: Option<Timed>,
+}
+
+/// Returns the error of a call whose caller gives memory for another number of results.
+#[cold]
+pub(crate) fn wrong_results(name: &str, want: usize, got: usize) -> Problem {
+    let message = format!("@{name} has {want} results, and there is memory for {got}");
+    Problem::new(Kind::Arguments, message, "give one tensor for each result")
+}

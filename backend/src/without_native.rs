@@ -1,0 +1,73 @@
+//! The stand-in for `executable.rs` in a build without the feature `native`: machine code, of which there is none.
+//!
+//! Compiling is an error that names the feature. The methods are never called, since no value exists; they let
+//! `compile.rs` be the same in both builds.
+
+use crate::codegen::vectors::Vectors;
+use crate::loop_ir::Program;
+use crate::machine::MachineModel;
+use crate::results::{CallResources, Results};
+use std::convert::Infallible;
+use tapeloom_ir::{Kind, Limits, Problem, Tensor};
+use target_lexicon::Triple;
+
+/// Machine code of a program, which cannot be made in this build.
+#[derive(Clone)]
+pub(crate) struct Executable {
+    none: Infallible,
+}
+
+impl Executable {
+    /// Returns the error that this build makes no machine code.
+    pub(crate) fn verified(
+        _: &Program,
+        triple: &Triple,
+        _: MachineModel,
+    ) -> Result<Executable, Problem> {
+        Err(Problem::new(
+            Kind::Target,
+            format!(
+                "machine code for {triple} needs the feature `native`, without which this library is built"
+            ),
+            "build with the feature `native`, or use `Target::Interpreter`, the default of such a build",
+        ))
+    }
+
+    pub(crate) fn with_threads(self, _: usize) -> Executable {
+        match self.none {}
+    }
+
+    pub(crate) fn memory(&self) -> usize {
+        match self.none {}
+    }
+
+    pub(crate) fn vectors(&self) -> &Vectors {
+        match self.none {}
+    }
+
+    pub(crate) fn run(
+        &self,
+        _: &[&Tensor],
+        _: Option<&Limits>,
+        _: &mut Results,
+    ) -> Result<(), Problem> {
+        match self.none {}
+    }
+
+    pub(crate) fn call_into(
+        &self,
+        _: &[&Tensor],
+        _: &mut [&mut Tensor],
+        _: Option<&Limits>,
+    ) -> Result<(), Problem> {
+        match self.none {}
+    }
+
+    pub(crate) fn call_within(
+        &self,
+        _: &[&Tensor],
+        _: &Limits,
+    ) -> Result<(Vec<Tensor>, CallResources), Problem> {
+        match self.none {}
+    }
+}

@@ -1,0 +1,252 @@
+//! Objects in programs of other languages: a C program calls objects on given arguments, and its results are compared.
+//!
+//! The C program is hard on objects: arrays are aligned to their elements only, results and workspace are poisoned before
+//! each call, a true bool may be any byte but 0, and the bytes around each array must not change. It calls each entry twice.
+
+use crate::{Agreement, Failure};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicU64, Ordering};
+use tapeloom::object::Object;
+use tapeloom_ir::{ArrayType, Dtype, Tensor};
+
+/// An object with arguments, and the results of machine code in memory.
+pub struct ObjectCase {
+    /// The object; the names of the objects of a program differ.
+    pub object: Object,
+    /// The arguments of the entry.
+    pub args: Vec<Tensor>,
+    /// The expected results.
+    pub want: Vec<Tensor>,
+}
+
+/// The commands by which C programs are compiled and run.
+#[derive(Clone, Debug)]
+pub struct Toolchain {
+    /// The compiler, with options.
+    pub compile: Vec<String>,
+    /// Options behind the objects.
+    pub link: Vec<String>,
+    /// The command that runs a program, such as an emulator; empty for none.
+    pub run: Vec<String>,
+}
+
+impl Toolchain {
+    /// Returns the C compiler of this machine; `None`, with a message, if there is none.
+    pub fn here() -> Option<Toolchain> {
+        if !cfg!(target_os = "linux") {
+            skipped("objects have the format of Linux");
+            return None;
+        }
+        Toolchain::of(&["cc", "-std=c11", "-O1", "-Wall", "-Wextra", "-Werror"], &["-lm"], &[])
+    }
+
+    /// Returns a compiler with its options, options behind the objects, and the command that runs a program, if any.
+    /// `None`, with a message, if a command is missing.
+    pub fn of(compile: &[&str], link: &[&str], run: &[&str]) -> Option<Toolchain> {
+        for command in [compile, run].into_iter().filter_map(<[&str]>::first) {
+            let found = Command::new(command).arg("--version").output();
+            if !found.is_ok_and(|output| output.status.success()) {
+                skipped(&format!("there is no command `{command}`"));
+                return None;
+            }
+        }
+        let [compile, link, run] =
+            [compile, link, run].map(|words| words.iter().map(|word| (*word).to_owned()).collect());
+        Some(Toolchain { compile, link, run })
+    }
+}
+
+/// Says that a test is skipped. The message is written directly, since the test harness drops the output of tests that
+/// pass.
+pub fn skipped(why: &str) {
+    use std::io::Write;
+    drop(std::io::stderr().write(format!("skipped: {why}\n").as_bytes()));
+}
+
+/// A folder for the files of a test, removed at the end.
+pub struct Scratch(PathBuf);
+
+impl Scratch {
+    /// Creates a new folder.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn new() -> std::io::Result<Scratch> {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let n = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("tapeloom_{}_{n}", std::process::id()));
+        std::fs::create_dir_all(&path)?;
+        Ok(Scratch(path))
+    }
+
+    /// Returns the path of the folder.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        drop(std::fs::remove_dir_all(&self.0));
+    }
+}
+
+/// Compiles a C program that calls all objects, runs it, and compares the results in every bit.
+///
+/// # Errors
+/// The messages of the compiler; the failure of the program; the first result that differs.
+pub fn check(toolchain: &Toolchain, cases: &[ObjectCase]) -> Result<(), Failure> {
+    let folder = Scratch::new()?;
+    let path = |name: &str| folder.path().join(name);
+    let mut data = Vec::new();
+    for case in cases {
+        case.object.save(folder.path())?;
+        case.args.iter().for_each(|x| data.extend(foreign_bytes(x)));
+    }
+    std::fs::write(path("arguments"), data)?;
+    std::fs::write(path("main.c"), main_of(cases))?;
+    let objects = cases.iter().map(|case| path(&format!("{}.o", case.object.name())));
+    let (compiler, options) = toolchain.compile.split_first().ok_or("no compiler")?;
+    let compiled = Command::new(compiler)
+        .args(options)
+        .arg(path("main.c"))
+        .args(objects)
+        .args(&toolchain.link)
+        .arg("-o")
+        .arg(path("main"))
+        .output()?;
+    if !compiled.status.success() || !compiled.stderr.is_empty() {
+        return Err(String::from_utf8_lossy(&compiled.stderr).into());
+    }
+    let mut command = toolchain.run.clone();
+    command.push(path("main").display().to_string());
+    let (program, arguments) = command.split_first().ok_or("no program")?;
+    let ran = Command::new(program).args(arguments).current_dir(folder.path()).output()?;
+    if !ran.status.success() {
+        return Err(format!("{}: {}", ran.status, String::from_utf8_lossy(&ran.stderr)).into());
+    }
+    let results = std::fs::read(path("results"))?;
+    let mut rest = results.as_slice();
+    for case in cases {
+        let name = case.object.name();
+        for (i, want) in case.want.iter().enumerate() {
+            let (bytes, after) =
+                rest.split_at_checked(want.bytes().len()).ok_or("too few results")?;
+            let got = Tensor::from_bytes(want.ty(), bytes)
+                .map_err(|e| format!("{name}, result {i}: {e}"))?;
+            Agreement::Exact.check(&got, want).map_err(|e| format!("{name}, result {i}: {e}"))?;
+            rest = after;
+        }
+    }
+    Ok(())
+}
+
+/// Returns the bytes of a tensor as another language may have them: a bool that is true is any byte but 0.
+fn foreign_bytes(x: &Tensor) -> Vec<u8> {
+    let mut bytes = x.bytes().to_vec();
+    if x.dtype() == Dtype::Bool {
+        let truths = [1, 2, 255, 128].into_iter().cycle();
+        bytes.iter_mut().zip(truths).for_each(|(byte, truth)| *byte *= truth);
+    }
+    bytes
+}
+
+const HELPERS: &str = r#"
+enum { GUARD = 128 };
+static FILE *in, *out;
+
+/* Memory of this size behind a guard, aligned to `skip` and no more, with poison around and inside. */
+static void *memory(size_t bytes, size_t skip) {
+    unsigned char *p = aligned_alloc(64, (2 * GUARD + skip + bytes + 63) / 64 * 64);
+    if (!p) exit(90);
+    memset(p, 0xa5, 2 * GUARD + skip + bytes);
+    return p + GUARD + skip;
+}
+
+static void guarded(const char *name, const void *of, size_t bytes) {
+    const unsigned char *p = of;
+    for (size_t i = 1; i <= 64; i++)
+        if (p[-(ptrdiff_t)i] != 0xa5 || p[bytes + i - 1] != 0xa5) {
+            fprintf(stderr, "%s: a byte outside of an array changed\n", name);
+            exit(91);
+        }
+}
+
+static void *argument(size_t bytes, size_t skip) {
+    void *p = memory(bytes, skip);
+    if (fread(p, 1, bytes, in) != bytes) exit(92);
+    return p;
+}
+
+static void poison(void *p, size_t bytes) {
+    memset(p, 0xa5, bytes);
+}
+
+static void larger(tl_arena *tape) {
+    if (tape->needed <= tape->bytes) exit(93);
+    free(tape->memory);
+    tape->bytes = 2 * tape->needed;
+    tape->memory = malloc(tape->bytes);
+}
+"#;
+
+/// Returns the C program that calls the objects.
+fn main_of(cases: &[ObjectCase]) -> String {
+    let mut text = String::from("#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n");
+    for case in cases {
+        let _ = writeln!(text, "#include \"{}.h\"", case.object.name());
+    }
+    text += HELPERS;
+    for case in cases {
+        text += &call_of(case);
+    }
+    text += "\nint main(void) {\n    in = fopen(\"arguments\", \"rb\");\n    out = fopen(\"results\", \"wb\");\n";
+    for case in cases {
+        let _ = writeln!(text, "    call_{}();", case.object.name());
+    }
+    text + "    return fclose(out);\n}\n"
+}
+
+fn call_of(case: &ObjectCase) -> String {
+    let object = &case.object;
+    let (name, upper) = (object.name(), object.name().to_ascii_uppercase());
+    let size = |ty: &ArrayType| (ty.bytes(), ty.dtype.bytes());
+    let mut text = format!("\nstatic void call_{name}(void) {{\n");
+    let mut names = Vec::new();
+    for (i, field) in object.arguments().iter().enumerate() {
+        let (bytes, element) = size(&field.ty);
+        let _ = writeln!(text, "    void *a{i} = argument({bytes}, {element});");
+        names.push(format!("a{i}"));
+    }
+    for (i, field) in object.results().iter().enumerate() {
+        let (bytes, element) = size(&field.ty);
+        let _ = writeln!(text, "    void *r{i} = memory({bytes}, {element});");
+        names.push(format!("r{i}"));
+    }
+    let _ = writeln!(text, "    void *w = memory({upper}_WORKSPACE_BYTES, 0);");
+    let _ = writeln!(text, "    tl_arena tape = {{malloc(64), 64, 0, 0}};");
+    let _ = writeln!(text, "    for (int twice = 0; twice < 2; twice++) {{\n        int status;");
+    for (i, field) in object.results().iter().enumerate() {
+        let _ = writeln!(text, "        poison(r{i}, {});", field.ty.bytes());
+    }
+    names.push(format!("{upper}_WORKSPACE_BYTES ? w : NULL"));
+    names.push(format!("{upper}_USES_TAPE ? &tape : NULL"));
+    let call = format!("{name}({})", names.join(", "));
+    let _ = writeln!(text, "        while ((status = {call}) == TAPELOOM_FULL) larger(&tape);");
+    let _ = writeln!(
+        text,
+        "        if (status) {{ fprintf(stderr, \"{name}: status %d\\n\", status); exit(94); }}\n    }}"
+    );
+    let all = names.iter().take(object.arguments().len() + object.results().len());
+    let types = object.arguments().iter().chain(object.results()).map(|field| field.ty.bytes());
+    for (array, bytes) in all.zip(types) {
+        let _ = writeln!(text, "    guarded(\"{name}\", {array}, {bytes});");
+    }
+    let _ = writeln!(text, "    guarded(\"{name}\", w, {upper}_WORKSPACE_BYTES);");
+    for (i, field) in object.results().iter().enumerate() {
+        let _ = writeln!(text, "    fwrite(r{i}, 1, {}, out);", field.ty.bytes());
+    }
+    text + "    free(tape.memory);\n}\n"
+}
