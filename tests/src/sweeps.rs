@@ -53,7 +53,7 @@ macro_rules! sweeps {
 
 sweeps! {
     // Random cases: loop nests for vector code of 256 and 512 bits.
-    WideNests = "codegen::simd::tests::random_nests", gate 360 in 2.7 s, nightly 40000;
+    WideNests = "codegen::simd::tests::random_nests", gate 345 in 2.6 s, nightly 40000;
     GuardedNests = "codegen::simd::guard_pages::nothing_outside_of_arrays_is_touched", gate 300 in 1.0 s, nightly 10000;
     // Drawn: programs from recipes (`random::fuzz`).
     Xla = "laws::xla::random_programs_agree", gate 150 in 0.0 s, nightly 3000;

@@ -83,7 +83,7 @@ pub fn divided(
     let divided = rebuild(&of, |draft, i, operands| {
         let mut outputs = draft.copy(&of, i, operands);
         if let [y] = outputs.as_mut_slice()
-            && (variant + i) % 3 == 0
+            && (variant + i).is_multiple_of(3)
             && let Some(ty) = of.types[of.equations[i].outputs[0]].as_array()
         {
             let spec = spec(&ty.shape, mesh, variant + 5 * i);

@@ -83,9 +83,9 @@ pub(crate) fn emit(
 
 /// Returns an error if a program needs the process in which it was traced, or a library that is not written for objects.
 fn refuse(program: &Program) -> Result<(), Problem> {
-    for signature in program.externals() {
+    if let Some(signature) = program.externals().first() {
         let (name, location) = (signature.name(), signature.location);
-        let problem = match signature.function {
+        let problem = match &signature.function {
             External::Host(_) => Problem::new(
                 Kind::Target,
                 format!(

@@ -60,6 +60,7 @@ impl<'a> Named<'a> {
     }
 
     /// Declares a function of the runtime.
+    #[expect(clippy::result_large_err, reason = "the error of the trait `Module`")]
     fn runtime(&mut self, name: &str, signature: &Signature) -> ModuleResult<FuncId> {
         if let Some(id) = self.called.get(name) {
             return Ok(*id);
