@@ -50,7 +50,7 @@ pub fn has_subnormals(x: &Tensor) -> bool {
 
 /// Returns a partition spec for an array of this shape. `variant` decides which axes are divided, among those that the mesh
 /// divides evenly.
-fn spec(shape: &[usize], mesh: &Mesh, variant: usize) -> PartitionSpec {
+pub fn spec(shape: &[usize], mesh: &Mesh, variant: usize) -> PartitionSpec {
     let axes: Vec<(&str, usize)> = mesh.axes().collect();
     let mut free: Vec<(&str, usize)> = axes.clone();
     free.rotate_left(variant % axes.len().max(1));

@@ -306,7 +306,7 @@ impl Program<'_> {
             }
             Lowering::Alias { mark: Some(mark), .. } => {
                 let x = values.arrays(w, e.operands[0]);
-                return Ok(vec![if holds_plan(&mark) { barrier(w, &x) } else { x }]);
+                return Ok(vec![if holds_plan(&mark) { w.barrier(&x) } else { x }]);
             }
             Lowering::Alias { mark: None, sharding } => {
                 let x = values.arrays(w, e.operands[0]);
@@ -450,16 +450,6 @@ fn holds_plan(mark: &Mark) -> bool {
         | Mark::Rounded => true,
         Mark::Draw(_) | Mark::Split(_) | Mark::Named(_) => false,
     }
-}
-
-/// Appends a barrier, which no pass of the engine looks through.
-fn barrier(w: &mut Writer, x: &[Value]) -> Arrays {
-    if x.is_empty() {
-        return Vec::new();
-    }
-    let types: Vec<ArrayType> = x.iter().map(|x| x.ty.clone()).collect();
-    let text = format!("stablehlo.optimization_barrier {} : {}", names(x), tensors(&types));
-    w.free(&text, types)
 }
 
 /// Returns the starts of a box of extents `sizes` in an array of extents `shape`, all as i64.

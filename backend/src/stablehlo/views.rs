@@ -256,7 +256,7 @@ impl Box {
         let ty = ArrayType::new(inside.ty.dtype, shape.clone());
         let fill = fill.scalar(w);
         let mut inside = inside.clone();
-        if w.divided {
+        if w.is_divided() {
             // XLA's partitioner misplaces elements with padding between them (versions of the C API up to 0.115).
             for (i, between) in between.iter_mut().enumerate() {
                 inside = spread(w, &inside, &fill, i, std::mem::take(between));

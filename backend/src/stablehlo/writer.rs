@@ -17,7 +17,7 @@ use super::options::Options;
 use super::types::{ClientFunction, number, tensor, tensors};
 use std::collections::BTreeMap;
 use std::fmt;
-use tapeloom_ir::{ArrayType, Dtype, Literal, Loc, Shape};
+use tapeloom_ir::{ArrayType, Dtype, Literal, Loc, Mesh, Shape};
 
 /// A result of an operation, or a parameter of a function or a block.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -52,8 +52,8 @@ pub(super) struct Writer {
     pub(super) loc: Loc,
     /// Whether each operation has its user's line.
     locations: bool,
-    /// Whether arrays are divided among devices.
-    pub(super) divided: bool,
+    /// The mesh among whose devices arrays are divided, if any.
+    mesh: Option<Mesh>,
     /// The constants of each open block, so that none is written twice.
     constants: Vec<BTreeMap<(Literal, Shape), Value>>,
     /// The called functions that the client provides.
@@ -63,10 +63,11 @@ pub(super) struct Writer {
 impl Writer {
     /// Makes a writer for the body of a function.
     pub(super) fn new(options: &Options) -> Writer {
-        let (locations, divided) = (options.locations, options.shardings.is_some());
+        let locations = options.locations;
+        let mesh = options.shardings.as_ref().map(|all| all.mesh.clone());
         let constants = vec![BTreeMap::new()];
         let (text, client) = (String::new(), Vec::new());
-        Writer { text, depth: 2, next: 0, loc: None, locations, divided, constants, client }
+        Writer { text, depth: 2, next: 0, loc: None, locations, mesh, constants, client }
     }
 
     /// Returns the text.
@@ -253,7 +254,33 @@ impl Writer {
             t => format!("{s}:{l}:{t}"),
         };
         let rest = format!(" {}", super::types::list(ranges.iter().map(range)));
-        self.op("stablehlo.slice", &[x], &rest, ty)
+        // XLA's partitioner takes such a part, gathered, for the array that it was cut from (versions of the C API up to
+        // 0.115): readers of the array get the part. Behind a barrier it is another array.
+        let x = std::slice::from_ref(x);
+        let x = if self.is_uneven(&ty.shape) { self.barrier(x) } else { x.to_vec() };
+        self.op("stablehlo.slice", &[&x[0]], &rest, ty)
+    }
+
+    /// Appends a barrier, which no pass of the engine looks through.
+    pub(super) fn barrier(&mut self, x: &[Value]) -> Vec<Value> {
+        if x.is_empty() {
+            return Vec::new();
+        }
+        let types: Vec<ArrayType> = x.iter().map(|x| x.ty.clone()).collect();
+        let text = format!("stablehlo.optimization_barrier {} : {}", names(x), tensors(&types));
+        self.free(&text, types)
+    }
+
+    /// Returns whether arrays are divided among devices.
+    pub(super) fn is_divided(&self) -> bool {
+        self.mesh.is_some()
+    }
+
+    /// Returns whether no mesh axis divides some of these extents evenly.
+    fn is_uneven(&self, shape: &Shape) -> bool {
+        let Some(mesh) = &self.mesh else { return false };
+        let sizes: Vec<usize> = mesh.axes().map(|(_, size)| size).filter(|n| *n > 1).collect();
+        !sizes.is_empty() && shape.iter().any(|n| !sizes.iter().any(|size| n.is_multiple_of(*size)))
     }
 
     /// Returns arrays joined along `axis`.
@@ -303,7 +330,7 @@ impl Writer {
     fn clamped(&mut self, shape: &Shape, sizes: &Shape, starts: &[&Value]) -> Vec<Value> {
         let clamp = |(i, start): (usize, &&Value)| {
             let start = (*start).clone();
-            if !self.divided {
+            if !self.is_divided() {
                 return start;
             }
             let most = self.number((shape[i] - sizes[i]) as f64, &start);

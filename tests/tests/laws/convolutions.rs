@@ -8,9 +8,10 @@ use serde_json::Value;
 use tapeloom::conv::{self, Conv, Windows, windows};
 use tapeloom::fft::Mode;
 use tapeloom::prelude::*;
-use tapeloom::{Error, Target};
+use tapeloom::xla::Client;
+use tapeloom::{Error, Mesh, PartitionSpec, Target};
 use tapeloom_tests::stablehlo_check::check;
-use tapeloom_tests::xla::client_or_skip;
+use tapeloom_tests::xla::{client_or_skip, devices_or_skip, spec};
 
 type Call = fn(&Value, &[Var]) -> Var;
 
@@ -162,8 +163,22 @@ fn products_over_windows_are_written_as_convolutions() {
 #[test]
 fn xla_computes_the_values_of_jax() {
     let Some(client) = client_or_skip() else { return };
+    compare_on(&client, None);
+}
+
+/// The same on two devices, with arguments that are divided along one of their axes.
+#[test]
+fn xla_computes_the_values_of_jax_on_two_devices() {
+    let Some(client) = devices_or_skip(2) else { return };
+    compare_on(&client, Some(&Mesh::new([("data", 2)]).unwrap()));
+}
+
+fn compare_on(client: &Client, mesh: Option<&Mesh>) {
     let mut wrong = Vec::new();
-    for (line, case) in cases() {
+    for (i, (line, case)) in cases().into_iter().enumerate() {
+        if mesh.is_some() && i % 3 != 0 {
+            continue;
+        }
         let how = &line["how"];
         let f = |x: Vec<Var>| vec![(case.call)(how, &x)];
         let loss = |x: Vec<Var>| weighted(f(x));
@@ -175,9 +190,18 @@ fn xla_computes_the_values_of_jax() {
             wrong.extend(why.map(|why| format!("{} {how}: {why}", case.name)));
         };
         let target = || Target::Xla(client.clone());
-        compare(jit(f).on(target()).call(&case.args), &case.out);
+        let specs = |mesh: &Mesh| -> Vec<PartitionSpec> {
+            let of = |(k, x): (usize, &Tensor)| spec(&x.ty().shape, mesh, i / 3 + k);
+            case.args.iter().enumerate().map(of).collect()
+        };
+        let (mut f, mut g) = (jit(f).on(target()), jit(grad(loss)).on(target()));
+        if let Some(mesh) = mesh {
+            f = f.mesh(mesh.clone()).argument_shardings(specs(mesh));
+            g = g.mesh(mesh.clone()).argument_shardings(specs(mesh));
+        }
+        compare(f.call(&case.args), &case.out);
         if let Some(want) = &case.grad {
-            compare(jit(grad(loss)).on(target()).call(&case.args), want);
+            compare(g.call(&case.args), want);
         }
     }
     report(&wrong);
