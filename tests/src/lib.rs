@@ -17,6 +17,7 @@
 //! - [`layouts`]: the same tape in four memory layouts, to measure;
 //! - [`marks`]: a check that no pass looks through a `barrier`;
 //! - [`equivalences`]: pairs of functions that must be equal under every transform;
+//! - [`on_xla`]: programs to measure on XLA beside JAX;
 //! - [`random_loops`]: random programs with loops, under policies and budgets;
 //! - [`recorded`]: comparison of recordings with reverse mode;
 //! - [`replay`]: fingerprints of all programs, to compare before and after a change;
@@ -58,6 +59,7 @@ pub mod linear_algebra;
 pub mod marks;
 pub mod networks;
 pub mod objects;
+pub mod on_xla;
 pub mod program_generator;
 mod programs;
 mod random;

@@ -85,13 +85,13 @@ fn mixture() -> Result<Vec<Tensor>, Failure> {
     waves(&[&[25], &[25, 10], &[25, 10], &[25, 45], &[10_000, 10]])
 }
 
-fn likelihood(v: &[Var]) -> Var {
+pub(crate) fn likelihood(v: &[Var]) -> Var {
     let p = Mixture { alpha: v[0], mu: v[1], q: v[2], l: v[3] };
     gmm_objective(&p, v[4], 1.0, 0)
 }
 
 /// Returns the temperatures of a plate after 50 steps of diffusion; the border is 0.
-fn stencil(v: &[Var]) -> Vec<Var> {
+pub(crate) fn stencil(v: &[Var]) -> Vec<Var> {
     let step = |(_, u): (Var, Var)| {
         let [n, m] = [0, 1].map(|axis| u.shape()[axis]);
         let centre = u.slice((1..n - 1, 1..m - 1));

@@ -59,8 +59,13 @@
 //! - `threads_NAME_N_ms`: calls of programs on N threads, and `threads_NAME_ratio`, the time on one thread over that on
 //!   two; `tests/peers/threads.py` prints the same rows for JAX. More words choose programs by their names;
 //!
+//! - `xla_PROGRAM_SIZE_us`: a program on the plugin of XLA that `TAPELOOM_PJRT_PLUGIN` names, on one device, with arguments
+//!   and results on the device, and `xla_PROGRAM_SIZE_native_us` on tapeloom's own engine; `xla_call_N_us`: calls of a
+//!   program that adds 1 to N numbers, one after the other. `tests/peers/xla.py` prints the same rows for JAX on the same
+//!   plugin. More words choose rows by parts of their names. Without a plugin there are no rows;
+//!
 //! `bench transformer fit` measures only the named groups: scalar, unrolled, gradbench, fit, transformer, threads, iterations,
-//! ode, while, rnn, pages, layouts, refs, record, linalg, equations, networks, vectors, wide, suite; and native, which
+//! ode, while, rnn, pages, layouts, refs, record, linalg, equations, networks, vectors, wide, suite, xla; and native, which
 //! is measured only if it is named, since it takes minutes and gigabytes. A further word restricts the groups suite and
 //! native to the kernels with that word in their names: `bench suite lenet`.
 //!
@@ -79,7 +84,9 @@ use std::collections::BTreeSet;
 use std::error::Error;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
+use tapeloom::Target;
 use tapeloom::prelude::*;
+use tapeloom::xla::{self, Client, ClientOptions, DeviceArray, PLUGIN_VARIABLE, Plugin};
 use tapeloom_tests::cost_rows::{COST_ROWS, CostRow};
 use tapeloom_tests::equations::MEASURED;
 use tapeloom_tests::gradbench;
@@ -87,6 +94,7 @@ use tapeloom_tests::growth::{Counts, GROWING};
 use tapeloom_tests::layouts::{Gradient, LAYOUTS, VALUES};
 use tapeloom_tests::linear_algebra;
 use tapeloom_tests::networks::NETWORKS;
+use tapeloom_tests::on_xla::ON_XLA;
 use tapeloom_tests::repeated::{prefix_sums, rnn, rnn_arguments, rnn_written_out, sieve};
 use tapeloom_tests::size_counters::{Tally, derivatives};
 use tapeloom_tests::suite::{Form, Given, Inputs, KERNELS, Kept, Kernel, READINGS, WAYS};
@@ -155,7 +163,7 @@ type Group = (&'static str, fn(Print<'_>) -> Outcome<()>);
 /// Groups that are measured only if the command line names them, because they take minutes.
 const LONG: [&str; 1] = ["native"];
 
-const GROUPS: [Group; 22] = [
+const GROUPS: [Group; 23] = [
     ("scalar", |print| {
         print("scalar_grad_call_ns", scalar_call()?, "ns");
         print("scalar_grad_call_into_ns", scalar_call_into()?, "ns");
@@ -310,6 +318,7 @@ const GROUPS: [Group; 22] = [
         }
         Ok(())
     }),
+    ("xla", on_xla),
     ("wide", |print| {
         for family in wide::FAMILIES {
             for (function, compile) in wide::FUNCTIONS {
@@ -778,6 +787,62 @@ fn median(samples: usize, batch: usize, mut run: impl FnMut() -> Outcome<()>) ->
         times.push(start.elapsed().as_secs_f64() / batch as f64);
     }
     Ok(middle(times))
+}
+
+/// Measures programs on a plugin of XLA, and on this machine's own engine.
+fn on_xla(print: Print<'_>) -> Outcome<()> {
+    if std::env::var_os(PLUGIN_VARIABLE).is_none_or(|path| path.is_empty()) {
+        eprintln!("no rows of XLA, because {PLUGIN_VARIABLE} is not set");
+        return Ok(());
+    }
+    let client = Client::new(&Plugin::found()?, &ClientOptions::new().cpu_device_count(1))?;
+    let words: Vec<String> = words().collect();
+    let is_chosen =
+        |name: &str| words.is_empty() || words.iter().any(|word| name.contains(word.as_str()));
+    for of in &ON_XLA {
+        for size in of.sizes {
+            let extents: Vec<String> = size.iter().map(ToString::to_string).collect();
+            let name = format!("xla_{}_{}", of.name, extents.join("x"));
+            if !is_chosen(&name) {
+                continue;
+            }
+            let arguments = (of.arguments)(size)?;
+            let program = |v: Vec<Var>| (of.program)(size, &v);
+            let f = jit(program).on(Target::Xla(client.clone()));
+            let resident = xla::upload(&client, &arguments)?;
+            let call = || {
+                let results = f.call_on_device(resident.clone())?;
+                results.iter().try_for_each(DeviceArray::wait)?;
+                Ok(results)
+            };
+            print(&format!("{name}_us"), 1e6 * time(call)?, "us");
+            let native = jit(program);
+            print(&format!("{name}_native_us"), 1e6 * time(|| native.call(&arguments))?, "us");
+        }
+    }
+    for n in [1, 4, 40, 400] {
+        let name = format!("xla_call_{n}");
+        if is_chosen(&name) {
+            print(&format!("{name}_us"), 1e6 * calls_on_device(&client, n)?, "us");
+        }
+    }
+    Ok(())
+}
+
+/// Returns the seconds of a call that adds 1 to n numbers on the device, each call to the results of the one before.
+fn calls_on_device(client: &Client, n: usize) -> Outcome<f64> {
+    let f = jit(|x: Vec<Var>| x.into_iter().map(|x| x + 1.0).collect::<Vec<_>>());
+    let f = f.on(Target::Xla(client.clone()));
+    let mut x = xla::upload(client, &vec![Tensor::from(0.0); n])?;
+    // The number of calls of which only the last is waited for.
+    let batch = 8000 / n.max(8);
+    let seconds = median(9, 1, || {
+        for _ in 0..batch {
+            x = f.call_on_device(std::mem::take(&mut x))?;
+        }
+        Ok(x.iter().try_for_each(DeviceArray::wait)?)
+    })?;
+    Ok(seconds / batch as f64)
 }
 
 /// Measures programs on one thread, on two, and on as many as there are.
