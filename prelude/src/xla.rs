@@ -33,7 +33,8 @@
 //! [`Target::Xla`]: crate::Target::Xla
 
 pub use tapeloom_backend::xla::{
-    Client, ClientOptions, DeviceArray, NamedValue, PLUGIN_VARIABLE, Plugin, Transfers,
+    Client, ClientOptions, DeviceArray, ExecutionMemory, NamedValue, PLUGIN_VARIABLE, Plugin,
+    Report, Transfers,
 };
 
 use crate::tree::Tree;

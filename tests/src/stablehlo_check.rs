@@ -20,6 +20,7 @@ const OPERATIONS: &str = "stablehlo.add stablehlo.subtract stablehlo.multiply st
     chlo.next_after stablehlo.constant stablehlo.iota stablehlo.reshape stablehlo.transpose \
     stablehlo.broadcast_in_dim stablehlo.slice stablehlo.pad stablehlo.concatenate stablehlo.reverse \
     stablehlo.dynamic_slice stablehlo.dynamic_update_slice stablehlo.gather stablehlo.scatter stablehlo.reduce \
+    stablehlo.reduce_window \
     stablehlo.sort stablehlo.dot_general stablehlo.convolution stablehlo.while stablehlo.case \
     stablehlo.optimization_barrier stablehlo.custom_call stablehlo.cholesky stablehlo.triangular_solve \
     sdy.sharding_constraint stablehlo.fft stablehlo.complex stablehlo.real stablehlo.imag func.call return stablehlo.return";

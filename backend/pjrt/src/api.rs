@@ -297,6 +297,21 @@ args! {
     }
     BufferDeviceArgs { buffer: *mut BufferObject, device: *mut Device }
     BufferReadyEventArgs { buffer: *mut BufferObject, event: *mut Event }
+    ExecutableGetCompiledMemoryStatsArgs {
+        executable: *mut ExecutableObject,
+        generated_code_size_in_bytes: i64,
+        argument_size_in_bytes: i64,
+        output_size_in_bytes: i64,
+        alias_size_in_bytes: i64,
+        temp_size_in_bytes: i64,
+        host_generated_code_size_in_bytes: i64,
+        host_argument_size_in_bytes: i64,
+        host_output_size_in_bytes: i64,
+        host_alias_size_in_bytes: i64,
+        host_temp_size_in_bytes: i64,
+        peak_memory_in_bytes: i64,
+    }
+
     BufferGetMemoryLayoutArgs { buffer: *mut BufferObject, layout: BufferMemoryLayout }
     BufferElementTypeArgs { buffer: *mut BufferObject, r#type: c_int }
     BufferDimensionsArgs { buffer: *mut BufferObject, dims: *const i64, num_dims: usize }
@@ -424,4 +439,9 @@ table! {
     compile: NotCalled,
     executable_output_element_types: Call<ExecutableOutputElementTypesArgs>,
     executable_output_dimensions: Call<ExecutableOutputDimensionsArgs>,
+    buffer_copy_to_memory: NotCalled,
+    client_create_view_of_device_buffer: NotCalled,
+    executable_fingerprint: NotCalled,
+    client_topology_description: NotCalled,
+    executable_get_compiled_memory_stats: Call<ExecutableGetCompiledMemoryStatsArgs>,
 }

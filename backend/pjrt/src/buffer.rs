@@ -120,6 +120,10 @@ impl Buffer {
         Ok(self.ended.get().is_some() || self.raw.is_deleted()?)
     }
 
+    pub(crate) fn is_of(&self, shared: &Arc<Shared>) -> bool {
+        Arc::ptr_eq(&self.shared, shared)
+    }
+
     /// Returns an error if the buffer was deleted or donated.
     pub(crate) fn alive(&self) -> Result<(), Error> {
         let message = match self.ended.get() {

@@ -831,6 +831,23 @@ impl RawExecutable {
         types.collect()
     }
 
+    /// Returns the bytes of an execution on one device: of arguments, of results, of results in memory of arguments, and
+    /// besides these.
+    pub(crate) fn memory(&self) -> Result<[u64; 4], Error> {
+        let mut args = api::ExecutableGetCompiledMemoryStatsArgs::new();
+        args.executable = self.executable.as_ptr();
+        // SAFETY: invariant 1.
+        unsafe { call!(self.client.table, executable_get_compiled_memory_stats, &mut args)? };
+        let stated = [
+            args.argument_size_in_bytes,
+            args.output_size_in_bytes,
+            args.alias_size_in_bytes,
+            args.temp_size_in_bytes,
+        ];
+        // A negative number would be a fault of the plugin.
+        Ok(stated.map(|bytes| u64::try_from(bytes).unwrap_or(0)))
+    }
+
     /// Returns the optimized program: its format and its bytes.
     pub(crate) fn optimized_program(&self) -> Result<(String, Vec<u8>), Error> {
         let mut program = api::Program::new();

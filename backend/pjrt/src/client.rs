@@ -123,6 +123,11 @@ impl Client {
         )
     }
 
+    /// Returns whether a buffer lies on a device of this client.
+    pub fn owns(&self, buffer: &Buffer) -> bool {
+        buffer.is_of(&self.shared)
+    }
+
     /// Waits for all executions that this client has started. Returns the first error among those since the last call,
     /// whether or not their results have reported it.
     pub fn wait(&self) -> Result<(), Error> {

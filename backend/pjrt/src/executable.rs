@@ -24,6 +24,26 @@ pub struct Executable {
     device_count: usize,
 }
 
+/// The bytes of memory of an execution on one device, as the plugin states them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ExecutionMemory {
+    /// Bytes of all arguments.
+    pub arguments: u64,
+    /// Bytes of all results.
+    pub results: u64,
+    /// Of the bytes of results, those in memory of donated arguments.
+    pub shared: u64,
+    /// Bytes besides arguments and results.
+    pub temporary: u64,
+}
+
+impl ExecutionMemory {
+    /// Returns the bytes of arguments, results and temporary memory together.
+    pub fn total(&self) -> u64 {
+        (self.arguments + self.results).saturating_sub(self.shared) + self.temporary
+    }
+}
+
 /// The number of executions on several devices that this process has started.
 static LAUNCHES: AtomicU32 = AtomicU32::new(0);
 
@@ -107,6 +127,14 @@ impl Executable {
     /// Returns the types of the results on one device.
     pub fn results(&self) -> impl ExactSizeIterator<Item = &ArrayType> {
         self.results.iter().map(|result| &**result)
+    }
+
+    /// Returns the memory of an execution on one device.
+    ///
+    /// Errors: the plugin does not state it.
+    pub fn memory(&self) -> Result<ExecutionMemory, Error> {
+        let [arguments, results, shared, temporary] = self.raw.memory()?;
+        Ok(ExecutionMemory { arguments, results, shared, temporary })
     }
 
     /// Returns the program after the plugin's optimizations.

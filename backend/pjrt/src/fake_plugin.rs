@@ -176,6 +176,9 @@ functions! {
         text(&mut program.format, &mut program.format_size);
         program.code_size = 7;
     }
+    executable_get_compiled_memory_stats(args: ExecutableGetCompiledMemoryStatsArgs) {
+        (args.argument_size_in_bytes, args.temp_size_in_bytes) = (48, -1);
+    }
     executable_output_element_types(args: ExecutableOutputElementTypesArgs) {
         (args.output_types, args.num_output_types) = (LISTS.types.as_ptr().cast_mut(), 2);
     }
@@ -266,6 +269,8 @@ fn use_all(table: Table) -> Result<(), Error> {
     let results: Vec<String> = program.results().map(ToString::to_string).collect();
     assert_eq!((program.name(), &*results.join(" ")), ("text", "tensor<2x3xf64> tensor<5xi32>"));
     assert_eq!(program.optimized_program()?.bytes().len(), 7);
+    let memory = program.memory()?;
+    assert_eq!((memory.arguments, memory.temporary, memory.total()), (48, 0, 48));
     let x = client.buffer(&[1.0, 2.0], &[2], &devices[0])?;
     let y = x.copy_to_device(&devices[1])?;
     let execution = program.execute(&[&[&x], &[&y]])?;

@@ -78,7 +78,7 @@ pub use completion::Completion;
 pub use custom_call::{ArrayMut, ArrayRef, Attribute, CustomCall, Number};
 pub use element::{ArrayType, Element, ElementType};
 pub use error::{Code, Error, ErrorKind};
-pub use executable::{Executable, Execution};
+pub use executable::{Executable, Execution, ExecutionMemory};
 pub use options::{ClientOptions, NamedValue};
 pub use plugin::{PLUGIN_VARIABLE, Plugin};
 pub use program::OptimizedProgram;

@@ -52,6 +52,12 @@ impl OptimizedProgram {
         operations(self.module()?).ok()
     }
 
+    /// Returns the pairs of an argument and the result that lies in its memory, by their numbers. `None` if the format is
+    /// unknown.
+    pub fn aliases(&self) -> Option<Vec<(usize, usize)>> {
+        aliases(self.module()?).ok()
+    }
+
     /// Returns types and donation of the arguments; `None` if the format is unknown or if an argument is no array.
     pub(crate) fn signature(&self) -> Option<Signature> {
         signature(self.module()?).ok().flatten()
@@ -125,6 +131,18 @@ fn operations(module: &[u8]) -> Result<BTreeMap<String, usize>, Malformed> {
         }
     }
     Ok(counts)
+}
+
+/// `HloModuleProto { input_output_alias (8): { entries (1): { output_shape_index (1), parameter_number (2) } } }`
+fn aliases(module: &[u8]) -> Result<Vec<(usize, usize)>, Malformed> {
+    let entries = message(module, 8)?.map_or(Ok(Vec::new()), |list| messages(list, 1))?;
+    let number = |n: i64| usize::try_from(n).map_err(|_| Malformed);
+    let pair = |entry| {
+        // The index of a single result is empty.
+        let result = ints(entry, 1)?.first().copied().unwrap_or(0);
+        Ok((number(int(entry, 2)?)?, number(result)?))
+    };
+    entries.into_iter().map(pair).collect()
 }
 
 /// `HloModuleProto { host_program_shape (4): { parameters (1), result (2): { tuple_shapes (4) } },
@@ -236,6 +254,7 @@ mod tests {
             assert_eq!(signature.result_shardings, Some(vec![Sharding::Replicated]));
             let operations = program.operations().unwrap();
             assert_eq!((operations["add"], operations["all-reduce"]), (2, 1));
+            assert_eq!(program.aliases(), Some(vec![(1, 0)]));
         }
     }
 
@@ -260,7 +279,7 @@ mod tests {
         for length in 1..whole.len() {
             let cut = of("hlo", whole[..length].to_vec());
             // No prefix panics; one that ends between two fields has fewer of them.
-            let _ = (cut.signature(), cut.operations());
+            let _ = (cut.signature(), cut.operations(), cut.aliases());
         }
         assert_eq!(of("hlo", whole[..whole.len() - 1].to_vec()).operations(), None);
     }

@@ -26,6 +26,7 @@ use crate::report::memory_plan::{Plan, Representation, Row, StepWorkspace, TapeI
 use crate::report::rematerialized::{READERS, Rematerialized};
 use std::fmt;
 use std::panic::Location;
+use std::sync::LazyLock;
 use tapeloom_ir::{Loc, Origin, ROUNDING};
 
 /// The tape: the values in memory between forward and reverse pass. Displays as a table.
@@ -36,6 +37,12 @@ pub struct TapePlan<'p> {
 }
 
 impl<'p> TapePlan<'p> {
+    /// Returns the table of a program that has no memory plan. It has no rows.
+    pub fn empty() -> TapePlan<'p> {
+        static NO_PLAN: LazyLock<Plan> = LazyLock::new(Plan::default);
+        TapePlan { plan: &NO_PLAN, layout: None }
+    }
+
     /// Combines a memory plan with the layout by which its tape would be streamed.
     pub(crate) fn of(plan: &'p Plan, layout: Option<Layout>) -> TapePlan<'p> {
         TapePlan { plan, layout }

@@ -8,10 +8,11 @@
 //! ```
 //!
 //! A tape is an array for each array of its records, with room for as many records as the options allow. A loop that would
-//! write more ends early, and its float results are nan.
+//! write more ends early, and its float results are nan. If the client provides functions, the limit holds for all loops
+//! whose trip count only the run knows, and a function of the client ends the program with an error instead.
 
 use super::functions::{Arrays, Program};
-use super::types::arrays;
+use super::types::{ClientFunction, arrays, tensor};
 use super::writer::{Value, Writer};
 use tapeloom_ir::prim::{Binding, Direction, LoopSpec, TripCount};
 use tapeloom_ir::{ArrayType, Dtype, FuncId, Literal, Problem, Shape, Type};
@@ -64,7 +65,7 @@ struct State<'a> {
     params: Vec<std::ops::Range<usize>>,
     /// For each result of the body: its places if it is stacked.
     stacks: Vec<Option<std::ops::Range<usize>>>,
-    /// The bound of the number of iterations, for a loop that writes a tape.
+    /// The bound of the number of iterations, if the loop has one.
     most: Option<usize>,
 }
 
@@ -115,7 +116,12 @@ pub(super) fn run_loop(
         state.extend(zeros.collect::<Vec<_>>());
         stacks.push(Some(start..state.len()));
     }
-    let most = p.most_records().filter(|_| tapes);
+    let most = match spec.trip {
+        TripCount::Static(_) => None,
+        TripCount::Runtime | TripCount::While { .. } => {
+            p.most_records().filter(|_| tapes || p.has_client())
+        }
+    };
     let of = State { spec, count, params, stacks, most };
     let end = match spec.trip {
         TripCount::Static(0) => state,
@@ -130,8 +136,10 @@ pub(super) fn run_loop(
             let next = of.iteration(p, w, body, &block)?;
             w.returns(&next);
             let mut end = w.close(open, "");
-            if of.most.is_some() {
-                of.spoil_unfinished(p, w, &mut end)?;
+            match of.most {
+                Some(most) if p.has_client() => of.end_unfinished(p, w, &end, most)?,
+                Some(_) => of.spoil_unfinished(p, w, &mut end)?,
+                None => {}
             }
             end
         }
@@ -226,6 +234,29 @@ impl State<'_> {
             }
         }
         Ok(after)
+    }
+
+    /// Appends the call that ends the program with an error if a loop ended at its bound, `most` iterations.
+    fn end_unfinished(
+        &self,
+        p: &mut Program<'_>,
+        w: &mut Writer,
+        end: &[Value],
+        most: usize,
+    ) -> Result<(), Problem> {
+        let unfinished = self.goes_on(p, w, end, false)?;
+        let function = ClientFunction::Limit;
+        let line = w.loc.map(|at| format!("{}:{}:{}", at.file(), at.line(), at.column()));
+        let text = format!(
+            "stablehlo.custom_call @{}({unfinished}) {{api_version = 4 : i32, has_side_effect = true, backend_config = \
+             {{line = {:?}, steps = {most} : i64}}}} : ({}) -> ()",
+            function.name(),
+            line.unwrap_or_default(),
+            tensor(&unfinished.ty),
+        );
+        w.client.push(function);
+        w.free(&text, Vec::new());
+        Ok(())
     }
 
     /// Replaces the floats among a loop's carries by nan if it ended at its bound.

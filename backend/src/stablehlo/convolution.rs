@@ -85,15 +85,20 @@ impl<'a> Definitions<'a> {
         self.of[x.value()?].map(|i| i as usize)
     }
 
-    fn shape(&self, x: Atom) -> Option<Shape> {
+    /// Returns the equation that defines a value, and its lowering.
+    pub(super) fn definition(&self, x: Atom) -> Option<(&'a Equation, Lowering)> {
+        let e: &Equation = &self.f.equations[self.index(x)?];
+        Some((e, e.lower(self.module, self.f)))
+    }
+
+    pub(super) fn shape(&self, x: Atom) -> Option<Shape> {
         self.f.type_of(x).as_array().map(|ty| ty.shape.clone())
     }
 
     /// Returns a view's single piece, the array that it reads, and whether every element outside of it is zero (or none is
     /// outside).
-    fn view(&self, x: Atom) -> Option<(Piece, Atom, bool)> {
-        let e: &Equation = &self.f.equations[self.index(x)?];
-        let Lowering::View { pieces, fill } = e.lower(self.module, self.f) else { return None };
+    pub(super) fn view(&self, x: Atom) -> Option<(Piece, Atom, bool)> {
+        let (e, Lowering::View { pieces, fill }) = self.definition(x)? else { return None };
         let [piece] = pieces.as_slice() else { return None };
         let zero = |i: usize| match e.operands[i] {
             Atom::Literal(x) => x.is_zero(),

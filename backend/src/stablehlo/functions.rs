@@ -7,6 +7,7 @@
 //! XLA copies a function for each of its calls, also if the calls have the attribute `inlineable = "false"`. So a recursion
 //! that calls itself twice is short as text, and compiles in exponential time.
 
+use super::accumulation::Accumulation;
 use super::control::{self, grouped};
 use super::convolution::{Convolution, Definitions};
 use super::gather::{self, Addressing};
@@ -112,6 +113,11 @@ impl Program<'_> {
     /// Returns the bound of the number of records of a tape.
     pub(super) fn most_records(&self) -> Option<usize> {
         self.options.max_steps
+    }
+
+    /// Returns whether the client provides functions.
+    pub(super) fn has_client(&self) -> bool {
+        self.options.custom_calls
     }
 
     /// Returns the types of the arrays of values of these types.
@@ -240,24 +246,31 @@ impl Program<'_> {
         let outside = w.loc;
         let lowerings: Vec<Lowering> = f.equations.iter().map(|e| e.lower(module, f)).collect();
         let definitions = Definitions::of(module, f);
-        let convolution = |(e, lowering): (&Equation, &Lowering)| match lowering {
-            Lowering::Contract { batch, contract } => definitions.convolution(e, batch, contract),
+        let pattern = |(e, lowering): (&Equation, &Lowering)| match lowering {
+            Lowering::Contract { batch, contract } => {
+                definitions.convolution(e, batch, contract).map(Pattern::Convolution)
+            }
+            Lowering::DynamicUpdateSlice => definitions.accumulation(e).map(Pattern::Accumulation),
             _ => None,
         };
-        let convolutions: Vec<Option<Convolution>> =
-            f.equations.iter().zip(&lowerings).map(convolution).collect();
-        let needed = needed(f, &definitions, &convolutions);
+        let patterns: Vec<Option<Pattern>> =
+            f.equations.iter().zip(&lowerings).map(pattern).collect();
+        let needed = needed(f, &definitions, &patterns);
         for (i, (e, lowering)) in f.equations.iter().zip(lowerings).enumerate() {
             if !needed[i] {
                 continue;
             }
             w.loc = f.location(i).or(outside);
-            let outputs = match &convolutions[i] {
+            let outputs = match &patterns[i] {
                 Some(of) => {
-                    let (x, kernel) = (values.array(w, of.x)?, values.array(w, of.kernel)?);
+                    let [x, y] = of.operands().map(|x| values.array(w, x));
+                    let (x, y) = (x?, y?);
                     let ty = f.types[e.outputs[0]].as_array().cloned();
                     let ty = ty.ok_or_else(|| Problem::internal("a product that is no array"))?;
-                    vec![vec![of.emit(w, &x, &kernel, &ty)]]
+                    vec![vec![match of {
+                        Pattern::Convolution(of) => of.emit(w, &x, &y, &ty),
+                        Pattern::Accumulation(of) => of.emit(w, &x, &y),
+                    }]]
                 }
                 None => {
                     let outputs = self.equation(w, &values, e, lowering);
@@ -404,25 +417,37 @@ impl Program<'_> {
     }
 }
 
+/// Several equations that are written as one operation, in place of the last of them.
+enum Pattern {
+    Convolution(Convolution),
+    Accumulation(Accumulation),
+}
+
+impl Pattern {
+    /// Returns the arrays that the operation reads.
+    fn operands(&self) -> [Atom; 2] {
+        match self {
+            Pattern::Convolution(of) => [of.x, of.kernel],
+            Pattern::Accumulation(of) => [of.x, of.added],
+        }
+    }
+}
+
 /// Returns for each equation whether the text needs it: windows that only convolutions read are not written.
-fn needed(
-    f: &Function,
-    definitions: &Definitions<'_>,
-    convolutions: &[Option<Convolution>],
-) -> Vec<bool> {
-    if convolutions.iter().all(Option::is_none) {
+fn needed(f: &Function, definitions: &Definitions<'_>, patterns: &[Option<Pattern>]) -> Vec<bool> {
+    if patterns.iter().all(Option::is_none) {
         return vec![true; f.equations.len()];
     }
     let mut read = vec![0usize; f.equations.len()];
-    let operands = |i: usize| match &convolutions[i] {
-        Some(of) => vec![of.x, of.kernel],
+    let operands = |i: usize| match &patterns[i] {
+        Some(of) => of.operands().to_vec(),
         None => f.equations[i].operands.to_vec(),
     };
     let all = (0..f.equations.len()).flat_map(operands).chain(f.results.iter().copied());
     all.filter_map(|x| definitions.index(x)).for_each(|i| read[i] += 1);
-    // Only equations that a convolution replaces lose their readers, and with them the views that these read.
+    // Only equations that a pattern replaces lose their readers, and with them the views that these read.
     let mut needed = vec![true; f.equations.len()];
-    let replaced = convolutions.iter().enumerate().filter(|(_, of)| of.is_some());
+    let replaced = patterns.iter().enumerate().filter(|(_, of)| of.is_some());
     let mut open: Vec<usize> = replaced
         .flat_map(|(i, _)| &f.equations[i].operands)
         .filter_map(|x| definitions.index(*x))

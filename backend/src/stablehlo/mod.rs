@@ -42,6 +42,7 @@
 //! | `views` | index arithmetic as slices, transpositions, pads, concatenations; otherwise as gathers |
 //! | `reduce`, `scan` | reductions, extrema, sorts, contractions; scans |
 //! | `convolution` | contractions of windows as convolutions |
+//! | `accumulation` | sums into a part of an array as sums with a padded array |
 //! | `gather`, `scatter` | reads and writes at computed positions |
 //! | `control` | branches and loops |
 //! | `routines` | decompositions and Fourier transforms |
@@ -57,6 +58,7 @@
 //!
 //! The specification is at <https://openxla.org/stablehlo/spec>.
 
+mod accumulation;
 mod codes;
 mod control;
 mod convolution;

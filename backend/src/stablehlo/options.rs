@@ -12,7 +12,9 @@ pub struct Options {
     /// `stablehlo.custom_call @tapeloom.lu(..) {api_version = 4}`.
     pub custom_calls: bool,
     /// The largest number of iterations of a loop that saves residuals, if only the run knows their number. The residuals
-    /// are then arrays for this many iterations. A loop that needs more ends there, and its float results are nan.
+    /// are then arrays for this many iterations. A loop that needs more ends there, and its float results are nan. With
+    /// `custom_calls`, the limit holds for all loops whose trip count only the run knows, and a program whose loop needs
+    /// more calls `tapeloom.limit`, which ends it with an error.
     pub max_steps: Option<usize>,
     /// How the program is divided among devices; `None` for a program for one device.
     pub shardings: Option<Arc<Shardings>>,

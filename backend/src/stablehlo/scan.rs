@@ -1,20 +1,25 @@
 //! Scans, of which StableHLO has none.
 //!
-//! A fold, and every recurrence whose steps compose exactly, takes `⌈log₂ n⌉` rounds on whole arrays (Hillis and Steele,
-//! *Data parallel algorithms*, 1986). In round k, each element is combined with the one `d = 2ᵏ` before it, so that it then
-//! covers 2d elements:
+//! A fold is a `reduce_window` whose window reaches back to the first element, as in JAX: XLA computes it in blocks, with
+//! work in proportion to the number of elements.
+//!
+//! Every other recurrence whose steps compose exactly takes `⌈log₂ n⌉` levels of arrays, each half as long as the one
+//! before (Blelloch, *Prefix sums and their applications*, 1990), so the work is that of 2n steps:
 //!
 //! ```text
-//! y[i] = y[i - d] ∘ y[i]    for i ≥ d
+//! z[i] = x[2i] ∘ x[2i + 1]        pairs
+//! y[2i + 1] = (scan z)[i]
+//! y[2i] = y[2i - 1] ∘ x[2i]       for i > 0; y[0] = x[0]
 //! ```
 //!
 //! The steps of a recurrence on floats are not composed: the product of many factors may overflow where no element of the
 //! result does. There a `while` computes one element after the other.
 
 use super::codes;
+use super::types::{integers, list};
 use super::writer::{Value, Writer};
 use tapeloom_ir::prim::Step;
-use tapeloom_ir::{Code, Problem, Shape};
+use tapeloom_ir::{ArrayType, Code, Dtype, Literal, Problem, Shape};
 
 /// Appends a scan along `axis`.
 pub(super) fn scan(
@@ -28,17 +33,18 @@ pub(super) fn scan(
     if last.ty.shape[axis] < 2 || last.ty.shape.elements() == 0 {
         return Ok(last.clone());
     }
+    if let (Step::Fold(code), [x]) = (step, x)
+        && let Some(start) = code.neutral(x.ty.dtype)
+    {
+        return fold(w, axis, reverse, code, start, x);
+    }
     let turned =
         |w: &mut Writer, x: &Value| if reverse { w.reverse(x, &[axis]) } else { x.clone() };
     let x: Vec<Value> = x.iter().map(|x| turned(w, x)).collect();
     let y = match (step, x.as_slice()) {
-        (Step::Fold(code), [x]) => rounds(w, axis, [x.clone()], |w, [before], [own]| {
-            Ok([codes::emit(w, code, &[before, own], false)?])
-        })?[0]
-            .clone(),
         (Step::Segments, [goes_on, x]) => {
             let start = [goes_on.clone(), x.clone()];
-            rounds(w, axis, start, |w, [goes_on_before, before], [goes_on, own]| {
+            pairs(w, axis, &start, &mut |w, [goes_on_before, before], [goes_on, own]| {
                 let sum = w.same("stablehlo.add", &[&before, &own]);
                 let sum = w.select(&goes_on, &sum, &own);
                 Ok([w.same("stablehlo.and", &[&goes_on_before, &goes_on]), sum])
@@ -46,7 +52,7 @@ pub(super) fn scan(
                 .clone()
         }
         (Step::Affine, [a, x]) if !x.ty.dtype.is_float() => {
-            rounds(w, axis, [a.clone(), x.clone()], |w, [a_before, before], [a, own]| {
+            pairs(w, axis, &[a.clone(), x.clone()], &mut |w, [a_before, before], [a, own]| {
                 let handed_on = codes::emit(w, Code::Mul, &[a.clone(), before], false)?;
                 let sum = codes::emit(w, Code::Add, &[handed_on, own], false)?;
                 Ok([codes::emit(w, Code::Mul, &[a, a_before], false)?, sum])
@@ -55,33 +61,105 @@ pub(super) fn scan(
         }
         (Step::Affine, [a, x]) => one_by_one(w, axis, a, x),
         (Step::Fold(_) | Step::Segments | Step::Affine, _) => {
-            return Err(Problem::internal("a scan has other operands than its step"));
+            return Err(Problem::internal("a scan of another code, or with other operands"));
         }
     };
     Ok(turned(w, &y))
 }
 
-/// Appends the rounds of a scan; `combine` gets the arrays of elements before, and those of the elements themselves.
-fn rounds<const N: usize>(
+/// Appends the fold of the elements up to each one along `axis`, or from each one on if it is `reverse`.
+fn fold(
     w: &mut Writer,
     axis: usize,
-    mut y: [Value; N],
-    mut combine: impl FnMut(&mut Writer, [Value; N], [Value; N]) -> Result<[Value; N], Problem>,
+    reverse: bool,
+    code: Code,
+    start: Literal,
+    x: &Value,
+) -> Result<Value, Problem> {
+    let start = w.constant(start, &Shape::scalar());
+    let open = w.open("stablehlo.reduce_window", &[x.clone(), start.clone()], vec![x.ty.clone()]);
+    let pair = w.block(&[start.ty.clone(), start.ty]);
+    let y = codes::emit(w, code, &pair, false)?;
+    w.returns(&[y]);
+    let (rank, n) = (x.ty.shape.len(), x.ty.shape[axis]);
+    let window = integers((0..rank).map(|k| if k == axis { n } else { 1 }));
+    let padding = |k: usize| match (k == axis, reverse) {
+        (false, _) => list([0, 0]),
+        (true, false) => list([n - 1, 0]),
+        (true, true) => list([0, n - 1]),
+    };
+    let padding = list((0..rank).map(padding));
+    let text = format!(
+        "{{padding = dense<{padding}> : tensor<{rank}x2xi64>, window_dimensions = {window}}}"
+    );
+    Ok(w.close(open, &text).remove(0))
+}
+
+/// The combination of the elements before and the elements themselves.
+type Combine<'a, const N: usize> =
+    dyn FnMut(&mut Writer, [Value; N], [Value; N]) -> Result<[Value; N], Problem> + 'a;
+
+/// Appends a scan whose steps compose: pairs of neighbours, a scan of the pairs, and from it the elements between.
+fn pairs<const N: usize>(
+    w: &mut Writer,
+    axis: usize,
+    x: &[Value; N],
+    combine: &mut Combine<'_, N>,
 ) -> Result<[Value; N], Problem> {
-    let n = y[0].ty.shape[axis];
-    let mut distance = 1;
-    while distance < n {
-        let rest = n - distance;
-        let first = y.each_ref().map(|y| w.part(y, axis, 0, distance));
-        let before = y.each_ref().map(|y| w.part(y, axis, 0, rest));
-        let own = y.each_ref().map(|y| w.part(y, axis, distance, rest));
-        let combined = combine(w, before, own)?;
-        let joined = first.iter().zip(&combined);
-        let joined: Vec<Value> = joined.map(|(a, b)| w.concatenate(&[a, b], axis)).collect();
-        y = joined.try_into().unwrap_or(combined);
-        distance *= 2;
+    let n = x[0].ty.shape[axis];
+    if n < 2 {
+        return Ok(x.clone());
     }
-    Ok(y)
+    let every_second = |w: &mut Writer, x: &Value, start: usize, limit: usize| {
+        let range = |(k, n): (usize, &usize)| match k == axis {
+            true => (start, limit, 2),
+            false => (0, *n, 1),
+        };
+        w.slice(x, &x.ty.shape.iter().enumerate().map(range).collect::<Vec<_>>())
+    };
+    let before = x.each_ref().map(|x| every_second(w, x, 0, n - 1));
+    let own = x.each_ref().map(|x| every_second(w, x, 1, n));
+    let both = combine(w, before, own)?;
+    let odd = tapeloom_ir::deeper(|| pairs(w, axis, &both, combine))?;
+    let first = x.each_ref().map(|x| w.part(x, axis, 0, 1));
+    if n == 2 {
+        let joined = (0..N).map(|k| w.concatenate(&[&first[k], &odd[k]], axis));
+        return joined.collect::<Vec<_>>().try_into().map_err(|_| lost());
+    }
+    let own = x.each_ref().map(|x| every_second(w, x, 2, n));
+    let before = odd.each_ref().map(|y| w.part(y, axis, 0, own[0].ty.shape[axis]));
+    let rest = combine(w, before, own)?;
+    let joined = (0..N).map(|k| {
+        let even = w.concatenate(&[&first[k], &rest[k]], axis);
+        alternating(w, axis, &even, &odd[k])
+    });
+    joined.collect::<Vec<_>>().try_into().map_err(|_| lost())
+}
+
+fn lost() -> Problem {
+    Problem::internal("a scan with another number of arrays")
+}
+
+/// Appends an array whose elements are those of `even` and `odd` in turn.
+fn alternating(w: &mut Writer, axis: usize, even: &Value, odd: &Value) -> Value {
+    let mut shape = even.ty.shape.clone();
+    shape[axis] += odd.ty.shape[axis];
+    // The sum with -0 is the other number, also if that is 0 or -0.
+    let zero = if even.ty.dtype.is_float() { -0.0 } else { 0.0 };
+    let fill = w.constant(Literal::of(even.ty.dtype, zero), &Shape::scalar());
+    let mut spread = |x: &Value, start: usize| {
+        let along = |n: usize| list((0..shape.len()).map(|k| if k == axis { n } else { 0 }));
+        let count = x.ty.shape[axis];
+        let high = shape[axis] - start - (2 * count - 1);
+        let rest =
+            format!(", low = {}, high = {}, interior = {}", along(start), along(high), along(1));
+        w.op("stablehlo.pad", &[x, &fill], &rest, ArrayType::new(x.ty.dtype, shape.clone()))
+    };
+    let (even, odd) = (spread(even, 0), spread(odd, 1));
+    match even.ty.dtype {
+        Dtype::Bool => w.same("stablehlo.or", &[&even, &odd]),
+        _ => w.same("stablehlo.add", &[&even, &odd]),
+    }
 }
 
 /// Appends `y[i] = a[i] y[i - 1] + x[i]` along `axis`, one element after the other.

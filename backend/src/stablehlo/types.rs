@@ -112,6 +112,8 @@ pub(crate) enum ClientFunction {
     Elementwise(Library),
     /// A routine with these attributes or others.
     Routine(Routine),
+    /// A function that returns an error if its argument is true: a loop reached its limit.
+    Limit,
 }
 
 impl ClientFunction {
@@ -120,6 +122,7 @@ impl ClientFunction {
         match self {
             ClientFunction::Elementwise(function) => format!("tapeloom.{}", function.name),
             ClientFunction::Routine(routine) => format!("tapeloom.{}", routine.name()),
+            ClientFunction::Limit => "tapeloom.limit".to_owned(),
         }
     }
 }

@@ -36,7 +36,10 @@ impl DeviceArray {
     }
 
     fn present(&self) -> Result<&Arc<OnDevices>, Problem> {
-        let missing = || Problem::internal("a device array that was never computed");
+        let missing = || {
+            let message = "a handle without an array, as `DeviceArray::missing` returns it";
+            Problem::new(Kind::Arguments, message, "use the handles that calls and `upload` return")
+        };
         self.on_devices.as_ref().ok_or_else(missing)
     }
 
@@ -144,6 +147,14 @@ impl DeviceArray {
     /// The array is the placeholder of a missing one.
     pub fn parts(&self) -> Result<&Parts, Problem> {
         self.present().map(|of| &*of.parts)
+    }
+
+    /// Returns whether the array lies on devices of the client.
+    ///
+    /// # Errors
+    /// The array is the placeholder of a missing one.
+    pub fn is_of(&self, client: &Client) -> Result<bool, Problem> {
+        self.present().map(|of| of.buffers.iter().all(|part| client.owns(part)))
     }
 
     /// Returns whether no other handle of the array is alive, so that a program may take over its memory.

@@ -1,6 +1,7 @@
-//! The functions that programs of XLA call in this process: special functions, and decompositions of matrices.
+//! The functions that programs of XLA call in this process: special functions, decompositions of matrices, and the error of
+//! a loop that reached its limit.
 //!
-//! They are those of all other engines, so their results have the same bits.
+//! The first two are those of all other engines, so their results have the same bits.
 
 use super::problem;
 use crate::stablehlo::ClientFunction;
@@ -9,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use tapeloom_ir::prim::{Library, Parameter};
 use tapeloom_ir::{Code, Dtype, Literal, Problem};
-use tapeloom_pjrt::{Attribute, CustomCall, ElementType, Error, Plugin};
+use tapeloom_pjrt::{Attribute, Code as Status, CustomCall, ElementType, Error, ErrorKind, Plugin};
 use tapeloom_routines::{Float, Routine};
 
 /// The functions that plugins know, with the path of the plugin. A plugin keeps them until the process ends.
@@ -32,11 +33,32 @@ pub(super) fn provide(plugin: &Plugin, functions: &[ClientFunction]) -> Result<(
                 let names: Vec<&'static str> = names;
                 plugin.register_handler(&key.1, move |call| run(routine.name(), &names, call))
             }
+            ClientFunction::Limit => plugin.register_handler(&key.1, limit),
         };
         registered.map_err(|e| problem(&e))?;
         provided.insert(key);
     }
     Ok(())
+}
+
+/// The beginning of the message of a loop that reached its limit.
+pub(super) const UNFINISHED: &str = "a loop did not end after ";
+
+/// Returns an error if the argument is true.
+fn limit(call: &mut CustomCall<'_>) -> Result<(), Error> {
+    if call.argument(0)?.bytes().iter().all(|byte| *byte == 0) {
+        return Ok(());
+    }
+    let steps = match call.attribute("steps") {
+        Some(Attribute::Int(steps)) => steps.to_string(),
+        _ => String::new(),
+    };
+    let line = match call.attribute("line") {
+        Some(Attribute::Text(line)) if !line.is_empty() => format!(": the loop at {line}"),
+        _ => String::new(),
+    };
+    let message = format!("{UNFINISHED}{steps} iterations, the limit of `max_steps`{line}");
+    Err(Error::new(ErrorKind::Plugin(Status::OutOfRange), message))
 }
 
 /// Applies a function to all elements of arrays of one type.

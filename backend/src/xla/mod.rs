@@ -9,16 +9,38 @@
 mod array;
 mod client_functions;
 mod program;
+mod report;
 
 pub use array::DeviceArray;
 pub use program::Program;
+pub use report::{Report, explain};
 pub use tapeloom_pjrt::{
-    Client, ClientOptions, Error as ClientError, NamedValue, PLUGIN_VARIABLE, Plugin, Transfers,
+    Client, ClientOptions, Error as ClientError, ExecutionMemory, NamedValue, PLUGIN_VARIABLE,
+    Plugin, Transfers,
 };
 
 use tapeloom_ir::{Kind, Problem};
+use tapeloom_pjrt::{Code, ErrorKind};
 
-/// Returns an error of the client or the plugin as a problem of the program on this target.
+/// Returns an error of the client or the plugin as a problem of a program.
+///
+/// ```
+/// use tapeloom_backend::xla::{ClientError, problem};
+/// use tapeloom_ir::Kind;
+/// let full = tapeloom_pjrt::ErrorKind::Plugin(tapeloom_pjrt::Code::ResourceExhausted);
+/// assert_eq!(problem(&ClientError::new(full, "out of memory")).kind, Kind::TooLarge);
+/// ```
 pub fn problem(error: &ClientError) -> Problem {
-    Problem::new(Kind::Target, error.to_string(), "")
+    // Plugins put words of their own around the messages of functions of this process.
+    if let Some(at) = error.message().find(client_functions::UNFINISHED) {
+        let help = "allow more by `max_steps`, or see why the loop does not end";
+        return Problem::new(Kind::Limit, error.message()[at..].trim_end(), help);
+    }
+    let kind = match error.kind() {
+        ErrorKind::Argument | ErrorKind::Deleted => Kind::Arguments,
+        ErrorKind::Plugin(Code::ResourceExhausted) => Kind::TooLarge,
+        // A missing plugin or feature, a plugin of another version, and faults of plugins.
+        _ => Kind::Target,
+    };
+    Problem::new(kind, error.to_string(), "")
 }

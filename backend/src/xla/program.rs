@@ -8,7 +8,9 @@ use std::sync::Arc;
 use tapeloom_ir::{
     ArrayType, FuncId, Kind, Mesh, Module, PartitionSpec, Parts, Problem, Tensor, Type,
 };
-use tapeloom_pjrt::{Buffer, Client, CompileOptions, Device, Executable, OverrideValue};
+use tapeloom_pjrt::{
+    Buffer, Client, CompileOptions, Device, Executable, ExecutionMemory, OverrideValue,
+};
 
 /// A function that a plugin of XLA has compiled, for its first device or for the devices of a mesh.
 pub struct Program {
@@ -20,6 +22,21 @@ pub struct Program {
     text: String,
     /// The values of the last parameters, which calls do not pass.
     held: Vec<DeviceArray>,
+}
+
+/// Checks that an execution on a CPU can have its memory. A plugin ends the process if it cannot.
+fn fits_in_memory(client: &Client, executable: &Executable, name: &str) -> Result<(), Problem> {
+    let on_host = client.platform_name().is_ok_and(|name| name == "cpu");
+    let (true, Ok(memory)) = (on_host, executable.memory()) else { return Ok(()) };
+    let bytes = usize::try_from(memory.total()).unwrap_or(usize::MAX);
+    match Vec::<u8>::new().try_reserve_exact(bytes) {
+        Ok(()) => Ok(()),
+        Err(_) => Err(Problem::new(
+            Kind::TooLarge,
+            format!("an execution of `{name}` on XLA needs {bytes} bytes of memory"),
+            "compute with smaller arrays, or with fewer of them at a time",
+        )),
+    }
 }
 
 /// An argument or a result, and how it is divided among the devices.
@@ -95,6 +112,7 @@ impl Program {
         client_functions::provide(client.plugin(), &text.client)?;
         let text = text.text;
         let executable = client.compile(&text, &options).map_err(|e| problem(&e))?;
+        fits_in_memory(client, &executable, &f.name)?;
         let types: Vec<_> = executable.results().cloned().collect();
         let of = |y: &Divided| tapeloom_pjrt::ArrayType::new(element(y.ty.dtype), y.parts.shape());
         if types != results.iter().map(of).collect::<Vec<_>>() {
@@ -203,6 +221,11 @@ impl Program {
         )
     }
 
+    /// Returns the types of the parameters, those of held tensors included.
+    pub(super) fn params(&self) -> impl Iterator<Item = &ArrayType> {
+        self.params.iter().map(|param| &param.ty)
+    }
+
     /// Returns the text that the plugin compiled.
     pub fn text(&self) -> &str {
         &self.text
@@ -212,6 +235,17 @@ impl Program {
     /// `None` if the plugin does not show it.
     pub fn operations(&self) -> Option<BTreeMap<String, usize>> {
         self.executable.optimized_program().ok()?.operations()
+    }
+
+    /// Returns the pairs of an argument and the result that lies in its memory; `None` if the plugin does not show the
+    /// optimized program.
+    pub(super) fn aliases(&self) -> Option<Vec<(usize, usize)>> {
+        self.executable.optimized_program().ok()?.aliases()
+    }
+
+    /// Returns the memory of an execution; `None` if the plugin does not state it.
+    pub(super) fn memory(&self) -> Option<ExecutionMemory> {
+        self.executable.memory().ok()
     }
 
     /// Returns the client on whose devices the program runs.

@@ -4,7 +4,7 @@
 //! This file is not generic, so it is compiled once. Arguments are passed as [`CallArgs`], closures as [`Closure`]s
 //! from handles to handles, and results are returned as leaves with a form.
 
-use super::explain::{self, Explanation};
+use super::explain::{self, Explanation, Loops, Product};
 use super::program::{self, Engine, Program, Seen};
 use super::report::CallReport;
 use super::sharding::{ARGUMENT, Division};
@@ -21,7 +21,7 @@ use tapeloom_backend::accelerator::{RunConfig, Statistics};
 #[cfg(feature = "native")]
 use tapeloom_backend::object::{self, Object};
 #[cfg(feature = "xla")]
-use tapeloom_backend::xla::DeviceArray;
+use tapeloom_backend::xla::{Client, DeviceArray};
 use tapeloom_backend::{MachineModel, Options, Profile, Results, Target, stablehlo};
 use tapeloom_ir::trace::{self, Handle, Param, Traced};
 use tapeloom_ir::{ArrayType, Kind, Limits, Loc, Problem, Tensor, check_keys};
@@ -422,6 +422,7 @@ impl Core {
     /// Compiles the closure for these arguments, and returns a description of all stages.
     pub(super) fn explain(
         &self,
+        given: &dyn CallArgs,
         leaves: &TensorRefs<'_>,
         closure: &Closure<'_>,
     ) -> Result<Explanation, Error> {
@@ -435,26 +436,39 @@ impl Core {
         let boundary = ends.map(|t| array(&t).bytes()).sum();
         let first = program::stage("trace", &traced.module, traced.function, time);
         let mut seen = Seen { stages: vec![first], ..Seen::default() };
-        let options = self.options(self.limits.is_some());
-        let (module, function) = (traced.module, traced.function);
-        let program =
-            Program::compile(self.compiled(), &options, module, function, Some(&mut seen));
-        let Program::Native(compiled) = program.map_err(|p| Error::at(p, self.at))? else {
-            return Err(Problem::internal("explained an interpreted program").into());
-        };
-        let report = compiled.report().clone();
+        let product = self.product(traced, boundary, (&given.form(), &types), &mut seen);
+        let product = product.map_err(|p| Error::at(p, self.at))?;
         let misses = self.programs.iter().map(|link| link.why.clone()).collect();
-        let Seen { stages, simplified, loop_trees } = seen;
-        Ok(Explanation {
-            stages,
-            simplified,
-            transforming,
-            derived,
-            loop_trees,
-            report,
-            boundary,
-            misses,
-        })
+        let Seen { stages, simplified, .. } = seen;
+        Ok(Explanation { stages, simplified, transforming, derived, product, misses })
+    }
+
+    /// Compiles a traced program for `explain`. `boundary` are the bytes of arguments and results.
+    #[cfg_attr(not(feature = "xla"), allow(unused_variables, reason = "only XLA prints arguments"))]
+    fn product(
+        &self,
+        traced: Traced<Form>,
+        boundary: usize,
+        arguments: (&Form, &[ArrayType]),
+        seen: &mut Seen,
+    ) -> Result<Product, Problem> {
+        #[cfg(feature = "xla")]
+        if let Target::Xla(client) = &self.target {
+            let options = self.client_options(client, arguments, &traced)?;
+            let paths = arguments.0.paths("argument");
+            let Traced { module, function, .. } = traced;
+            let report = program::explain_xla(client, module, function, &options, paths, seen)?;
+            return Ok(Product::Xla(Box::new(report)));
+        }
+        let Traced { module, function, .. } = traced;
+        let options = self.options(self.limits.is_some());
+        let program = Program::compile(self.compiled(), &options, module, function, Some(seen))?;
+        let Program::Native(compiled) = program else {
+            return Err(Problem::internal("explained an interpreted program"));
+        };
+        let (report, loop_trees) =
+            (compiled.report().clone(), std::mem::take(&mut seen.loop_trees));
+        Ok(Product::Loops(Box::new(Loops { loop_trees, report, boundary })))
     }
 
     /// Returns the options of the text of a program, with the bound of `max_steps` and the divisions of arrays.
@@ -479,6 +493,19 @@ impl Core {
         let shardings = self.division.of_program(arguments, (&traced.output, &results))?;
         let shardings = shardings.or(options.shardings.clone());
         Ok(stablehlo::Options { max_steps: options.max_steps.or(limit), shardings, ..*options })
+    }
+
+    /// Returns the options of the text of a program that a client runs.
+    #[cfg(feature = "xla")]
+    fn client_options(
+        &self,
+        client: &Client,
+        arguments: (&Form, &[ArrayType]),
+        traced: &Traced<Form>,
+    ) -> Result<stablehlo::Options, Problem> {
+        let custom_calls = client.plugin().has_handlers();
+        let options = stablehlo::Options { custom_calls, ..stablehlo::Options::default() };
+        self.text_options(&options, arguments, traced)
     }
 
     /// Returns the program for these arguments as StableHLO text.
@@ -634,11 +661,7 @@ impl Core {
         if let Target::Xla(client) = &self.target
             && matches!(self.engine, Engine::Native | Engine::Relaxed)
         {
-            let options = stablehlo::Options {
-                custom_calls: client.plugin().has_handlers(),
-                ..stablehlo::Options::default()
-            };
-            let options = self.text_options(&options, arguments, &traced)?;
+            let options = self.client_options(client, arguments, &traced)?;
             let Traced { module, function, tensors, .. } = traced;
             let program = Program::for_xla(client, module, function, &options, donated, &tensors)?;
             return Ok((program, Vec::new()));
@@ -695,6 +718,22 @@ impl Core {
             Some(link) => &link.entry,
             None => self.prepare(form, types, donated, closure)?,
         };
-        Ok((entry.program.on_device(leaves).map_err(at)?, &entry.output))
+        let results = entry.program.on_device(leaves);
+        // The check takes time, so only a call that failed is checked.
+        let results = results.map_err(|p| at(self.foreign(&entry.form, leaves).unwrap_or(p)))?;
+        Ok((results, &entry.output))
+    }
+
+    /// Returns an error if an argument lies on another client's device.
+    #[cfg(feature = "xla")]
+    fn foreign(&self, form: &Form, leaves: &[&DeviceArray]) -> Option<Problem> {
+        let Target::Xla(client) = &self.target else { return None };
+        let i = leaves.iter().position(|x| x.is_of(client).is_ok_and(|is| !is))?;
+        let path = form.paths("argument").get(i).cloned().unwrap_or_default();
+        Some(Problem::new(
+            Kind::Arguments,
+            format!("`{path}` is an array of another client than the program's, {client:?}"),
+            "copy it to the host with `xla::download`, and to the program's client with `xla::upload`",
+        ))
     }
 }

@@ -15,7 +15,10 @@
 //! ```
 
 use std::fmt;
+use std::sync::LazyLock;
 use std::time::Duration;
+#[cfg(feature = "xla")]
+use tapeloom_backend::xla;
 use tapeloom_backend::{MachineModel, Report, TapePlan, Target, Vectors};
 use tapeloom_ir::{FuncId, Module};
 use tapeloom_transforms::{Simplification, Step};
@@ -78,6 +81,9 @@ impl fmt::Display for SimplifyReport {
 
 /// A description of the compilation of a closure: stages, kernels, memory, times, and the reason of each compilation.
 /// `Display` prints all parts.
+///
+/// A program for XLA has no loop trees, kernels, vectors, steps and tape of tapeloom's: these parts are empty, and
+/// [`Explanation::xla`] describes the program.
 #[derive(Clone, Debug)]
 pub struct Explanation {
     pub(super) stages: Vec<Stage>,
@@ -86,13 +92,69 @@ pub struct Explanation {
     pub(super) transforming: Duration,
     /// The passes that changed functions before they were differentiated.
     pub(super) derived: Vec<&'static Step>,
-    pub(super) loop_trees: String,
-    pub(super) report: Report,
-    pub(super) boundary: usize,
+    pub(super) product: Product,
     pub(super) misses: Vec<String>,
 }
 
+/// The product of a compilation.
+#[derive(Clone, Debug)]
+pub(super) enum Product {
+    /// A loop program, as machine code or for a simulated accelerator.
+    Loops(Box<Loops>),
+    /// A program of XLA.
+    #[cfg(feature = "xla")]
+    Xla(Box<xla::Report>),
+}
+
+/// A loop program.
+#[derive(Clone, Debug)]
+pub(super) struct Loops {
+    pub(super) loop_trees: String,
+    pub(super) report: Report,
+    /// The bytes of arguments and results.
+    pub(super) boundary: usize,
+}
+
+static NO_VECTORS: LazyLock<Vectors> = LazyLock::new(Vectors::default);
+
 impl Explanation {
+    fn loops(&self) -> Option<&Loops> {
+        match &self.product {
+            Product::Loops(loops) => Some(loops),
+            #[cfg(feature = "xla")]
+            Product::Xla(_) => None,
+        }
+    }
+
+    /// Returns a text about the loop program; an empty text if there is none.
+    fn text_of(&self, text: impl FnOnce(&Report) -> String) -> String {
+        self.loops().map(|loops| text(&loops.report)).unwrap_or_default()
+    }
+
+    /// Returns the report about the program of XLA, if [`Jit::on`](crate::Jit::on) chose
+    /// [`Target::Xla`](crate::Target::Xla); otherwise `None`.
+    ///
+    /// ```
+    /// use tapeloom::xla::{Client, ClientOptions, Plugin};
+    /// use tapeloom::{Target, prelude::*};
+    /// # fn main() -> Result<(), tapeloom::Error> {
+    /// let Ok(plugin) = Plugin::found() else { return Ok(()) };
+    /// let client = Client::new(&plugin, &ClientOptions::new())?;
+    /// let f = jit(|(w, x): (Var, Var)| w - 0.1 * x.dot(w).tanh() * x);
+    /// let e = f.on(Target::Xla(client)).explain(([1.0, 2.0], [3.0, 4.0]))?;
+    /// assert!(e.xla().is_some_and(|report| report.text.contains("stablehlo.dot_general")));
+    /// println!("{e}");
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "xla")]
+    pub fn xla(&self) -> Option<&xla::Report> {
+        match &self.product {
+            Product::Loops(_) => None,
+            Product::Xla(report) => Some(report),
+        }
+    }
+
     /// Returns the program after tracing and after each pass.
     pub fn stages(&self) -> &[Stage] {
         &self.stages
@@ -134,9 +196,14 @@ impl Explanation {
         self.simplified.as_ref()
     }
 
-    /// Returns the target of the machine code as a triple, for instance `x86_64-unknown-linux-gnu`.
+    /// Returns the target of the machine code as a triple, for instance `x86_64-unknown-linux-gnu`, or the client of a
+    /// program of XLA.
     pub fn target(&self) -> String {
-        self.report.target.to_string()
+        match &self.product {
+            Product::Loops(loops) => loops.report.target.to_string(),
+            #[cfg(feature = "xla")]
+            Product::Xla(report) => report.client.clone(),
+        }
     }
 
     /// Returns the loop trees as text. Loop trees are the intermediate form from which the kernels are made. They show
@@ -150,12 +217,12 @@ impl Explanation {
     /// # Ok::<(), tapeloom::Error>(())
     /// ```
     pub fn loop_trees(&self) -> &str {
-        &self.loop_trees
+        self.loops().map_or("", |loops| &loops.loop_trees)
     }
 
     /// Returns the kernels as text.
     pub fn kernels(&self) -> String {
-        self.report.program.to_string()
+        self.text_of(|report| report.program.to_string())
     }
 
     /// Returns the names of the passes that changed the kernels, in execution order, for instance
@@ -169,7 +236,7 @@ impl Explanation {
     /// # Ok::<(), tapeloom::Error>(())
     /// ```
     pub fn kernel_passes(&self) -> String {
-        self.report.passes()
+        self.text_of(Report::passes)
     }
 
     /// Returns, for each vectorized loop, its number of lanes, or why the loop uses vectors of 128 bits.
@@ -182,7 +249,7 @@ impl Explanation {
     /// # Ok::<(), tapeloom::Error>(())
     /// ```
     pub fn vectors(&self) -> &Vectors {
-        &self.report.vectors
+        self.loops().map_or(&NO_VECTORS, |loops| &loops.report.vectors)
     }
 
     /// Returns a line of text for each loop and product with enough work for several [threads](crate::Jit::threads): the
@@ -195,7 +262,7 @@ impl Explanation {
     /// # Ok::<(), tapeloom::Error>(())
     /// ```
     pub fn threads(&self) -> String {
-        self.report.divisions()
+        self.text_of(Report::divisions)
     }
 
     /// Returns the table of the steps of the program as text: the loop nests, products and calls with their primitives
@@ -208,12 +275,12 @@ impl Explanation {
     /// # Ok::<(), tapeloom::Error>(())
     /// ```
     pub fn steps(&self) -> String {
-        self.report.steps()
+        self.text_of(Report::steps)
     }
 
     /// Returns the table of buffers as text.
     pub fn memory_plan(&self) -> String {
-        self.report.plan.to_string()
+        self.text_of(|report| report.plan.to_string())
     }
 
     /// Returns the tape: for each of your lines, the values that are in memory between forward and reverse pass, and
@@ -229,14 +296,18 @@ impl Explanation {
     /// # Ok::<(), tapeloom::Error>(())
     /// ```
     pub fn tape(&self) -> TapePlan<'_> {
-        self.report.tape()
+        self.loops().map_or_else(TapePlan::empty, |loops| loops.report.tape())
     }
 
     /// Returns the bytes of workspace of a call, besides arguments and results. The number is known before the call. It
     /// excludes buffers of the matrix library for large products, and residuals of loops whose trip count is known only
     /// at run time, which [`Jit::report`](crate::Jit::report) counts.
     pub fn workspace_bytes(&self) -> usize {
-        self.report.peak
+        match &self.product {
+            Product::Loops(loops) => loops.report.peak,
+            #[cfg(feature = "xla")]
+            Product::Xla(report) => bytes(report.memory.unwrap_or_default().temporary),
+        }
     }
 
     /// Returns the work of a call, in units of one addition. An elementary function counts as the number of additions
@@ -255,18 +326,22 @@ impl Explanation {
     ///
     /// Source: the cost analysis of XLA, which JAX shows as `compiled.cost_analysis()`.
     pub fn work(&self) -> Option<u64> {
-        Some(self.report.program.work()).filter(|work| *work < u64::MAX)
+        self.loops().map(|loops| loops.report.program.work()).filter(|work| *work < u64::MAX)
     }
 
     /// Returns the bytes of arguments (captured data included), results and workspace together, which is the most
     /// memory that a call uses. The number is known before the call; [`workspace_bytes`](Self::workspace_bytes)
     /// lists the exceptions.
     pub fn peak_bytes(&self) -> usize {
-        self.report.peak + self.boundary
+        match &self.product {
+            Product::Loops(loops) => loops.report.peak + loops.boundary,
+            #[cfg(feature = "xla")]
+            Product::Xla(report) => bytes(report.memory.unwrap_or_default().total()),
+        }
     }
 
     /// Returns the time of each stage: `trace` (the closure alone), `transform` (derivatives and batching during
-    /// tracing), each pass, `lower` (to kernels) and `code` (to machine code).
+    /// tracing), each pass, `lower` (to kernels) and `code` (to machine code); for XLA, `text` and `XLA` at the end.
     pub fn timings(&self) -> Vec<(&'static str, Duration)> {
         let mut timings = Vec::new();
         for (i, stage) in self.stages.iter().enumerate() {
@@ -277,8 +352,17 @@ impl Explanation {
                 timings.push((stage.name, stage.time));
             }
         }
-        timings.push(("lower", self.report.lower));
-        timings.push(("code", self.report.code));
+        match &self.product {
+            Product::Loops(loops) => {
+                timings.push(("lower", loops.report.lower));
+                timings.push(("code", loops.report.code));
+            }
+            #[cfg(feature = "xla")]
+            Product::Xla(report) => {
+                timings.push(("text", report.write));
+                timings.push(("XLA", report.compile));
+            }
+        }
         timings
     }
 
@@ -286,6 +370,30 @@ impl Explanation {
     /// compilation necessary.
     pub fn misses(&self) -> &[String] {
         &self.misses
+    }
+}
+
+/// Returns a number of bytes that a plugin states.
+#[cfg(feature = "xla")]
+fn bytes(stated: u64) -> usize {
+    usize::try_from(stated).unwrap_or(usize::MAX)
+}
+
+impl Explanation {
+    /// Prints the sections about a loop program.
+    fn print_loops(&self, f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
+        if report.machine != MachineModel::MEASURED {
+            writeln!(f, "machine model: {}", report.machine)?;
+        }
+        writeln!(f, "== kernels\n{}", self.kernels().trim_end())?;
+        writeln!(f, "== passes on kernels\n{}", self.kernel_passes())?;
+        if let Target::Native(_) = report.target {
+            writeln!(f, "== vectors\n{}", self.vectors().to_string().trim_end())?;
+            writeln!(f, "== threads\n{}", self.threads().trim_end())?;
+        }
+        writeln!(f, "== steps\n{}", self.steps().trim_end())?;
+        writeln!(f, "== memory\n{}", self.memory_plan().trim_end())?;
+        writeln!(f, "{} bytes at most, arguments and results included", self.peak_bytes())
     }
 }
 
@@ -307,20 +415,11 @@ impl fmt::Display for Explanation {
             writeln!(f, "== simplification\n{}", report.to_string().trim_end())?;
         }
         writeln!(f, "== target\n{}", self.target())?;
-        if self.report.machine != MachineModel::MEASURED {
-            writeln!(f, "machine model: {}", self.report.machine)?;
+        match &self.product {
+            Product::Loops(loops) => self.print_loops(f, &loops.report)?,
+            #[cfg(feature = "xla")]
+            Product::Xla(report) => write!(f, "{report}")?,
         }
-        writeln!(f, "== kernels\n{}", self.kernels().trim_end())?;
-        writeln!(f, "== passes on kernels\n{}", self.kernel_passes())?;
-        if let Target::Native(_) = self.report.target {
-            writeln!(f, "== vectors\n{}", self.vectors().to_string().trim_end())?;
-        }
-        if let Target::Native(_) = self.report.target {
-            writeln!(f, "== threads\n{}", self.threads().trim_end())?;
-        }
-        writeln!(f, "== steps\n{}", self.steps().trim_end())?;
-        writeln!(f, "== memory\n{}", self.memory_plan().trim_end())?;
-        writeln!(f, "{} bytes at most, arguments and results included", self.peak_bytes())?;
         writeln!(f, "== time")?;
         for (name, time) in self.timings() {
             writeln!(f, "{name:12} {:10.3} ms", time.as_secs_f64() * 1e3)?;

@@ -801,7 +801,8 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
     /// As [`Jit::call`].
     #[doc(alias = "make_jaxpr")]
     pub fn explain(&self, args: impl Args<A>) -> Result<Explanation, Error> {
-        self.core.explain(&TypedArgs(&args).leaves(), &at_args(&self.f, &args, self.core.at))
+        let given = TypedArgs(&args);
+        self.core.explain(&given, &given.leaves(), &at_args(&self.f, &args, self.core.at))
     }
 
     /// Returns the program for these arguments as StableHLO text, which XLA and other engines compile. The function

@@ -56,11 +56,7 @@ impl Program {
                 Target::Native(_) | Target::Interpreter => &transforms::BEFORE_CODE,
                 #[cfg(feature = "xla")]
                 Target::Xla(_) => {
-                    return Err(Problem::new(
-                        Kind::Target,
-                        "tapeloom does not generate code for a program of XLA",
-                        "explain the program without `on`, or print the text that XLA compiles: `stablehlo`",
-                    ));
+                    return Err(Problem::internal("code of tapeloom for a program of XLA"));
                 }
             },
             Engine::Relaxed => &transforms::BEFORE_RELAXED_CODE,
@@ -180,6 +176,23 @@ impl Program {
             )),
         }
     }
+}
+
+/// Compiles a traced function for XLA, and describes the program. `paths` are those of its arguments; `seen` receives the
+/// output of each stage.
+#[cfg(feature = "xla")]
+pub(super) fn explain_xla(
+    client: &xla::Client,
+    mut module: Module,
+    function: FuncId,
+    options: &stablehlo::Options,
+    paths: Vec<String>,
+    seen: &mut Seen,
+) -> Result<xla::Report, Problem> {
+    let mut stages = Stages { seen: Some(seen), before: function, since: Instant::now() };
+    let passes = &transforms::BEFORE_STABLEHLO;
+    let function = passes.observed(&mut module, function, &mut |done| stages.pass(done))?;
+    xla::explain(&module, function, client, options, paths)
 }
 
 fn owned(args: &[&Tensor]) -> Vec<Tensor> {

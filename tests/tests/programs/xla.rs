@@ -2,7 +2,7 @@
 
 use crate::files::Folder;
 use tapeloom::prelude::*;
-use tapeloom::xla::{self, Client, DeviceArray, Plugin};
+use tapeloom::xla::{self, Client, ClientOptions, DeviceArray, Plugin};
 use tapeloom::{Kind, Mesh, PartitionSpec, Target, files};
 use tapeloom_tests::Agreement;
 use tapeloom_tests::transformer::{self, Block, Blocks, Extents};
@@ -10,6 +10,10 @@ use tapeloom_tests::xla::{client_or_skip, devices_or_skip};
 
 fn on<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B>(client: &Client, f: F) -> Jit<A, B, F> {
     jit(f).on(Target::Xla(client.clone()))
+}
+
+fn other_client(client: &Client) -> Client {
+    Client::new(client.plugin(), &ClientOptions::new()).unwrap()
 }
 
 #[derive(Tree, Clone)]
@@ -109,6 +113,179 @@ fn programs_call_functions_of_this_process() {
     }
 }
 
+/// Each step is started before those before it have ended; the queue of a client holds 32 of them.
+#[test]
+fn many_steps_start_without_a_wait() {
+    let Some(client) = client_or_skip() else { return };
+    let (host, x) = data();
+    let device = on(&client, step);
+    let batch = xla::upload(&client, &x).unwrap();
+    let mut resident = xla::upload(&client, &host).unwrap();
+    let mut steps = |n: usize| {
+        for _ in 0..n {
+            let kept = resident.clone();
+            resident = device.call_on_device((kept, batch.clone())).unwrap();
+            let given = std::mem::take(&mut resident);
+            resident = device.call_on_device((given, batch.clone())).unwrap();
+        }
+    };
+    steps(100);
+    let before = client.transfers();
+    steps(1000);
+    assert_eq!(client.transfers(), before);
+    assert!(client.executions_in_flight() <= 33);
+    assert_eq!(device.programs(), 2, "one that keeps its arguments, and one that takes them over");
+    let norm = xla::download(&resident).unwrap()[0].w.to_vec::<f64>().unwrap();
+    assert!(norm.iter().all(|w| w.is_finite()));
+}
+
+/// 2,000 steps of an array of a megabyte need the memory of a few; other tests of this process run at the same time.
+#[test]
+fn many_steps_need_no_more_memory() {
+    let Some(client) = client_or_skip() else { return };
+    let f = on(&client, |x: Var| 0.5 * x + 1.0);
+    let mut x = xla::upload(&client, &Tensor::zeros(&[1 << 17], Dtype::F64).unwrap()).unwrap();
+    let before = resident_bytes();
+    for _ in 0..2000 {
+        x = f.call_on_device(x).unwrap();
+    }
+    client.wait().unwrap();
+    let grown = resident_bytes().saturating_sub(before);
+    assert!(grown < 500 << 20, "2000 steps took {grown} bytes");
+}
+
+/// Returns the bytes of this process that are in memory; 0 where that is not known.
+fn resident_bytes() -> usize {
+    let pages = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    pages.split(' ').nth(1).and_then(|n| n.parse::<usize>().ok()).unwrap_or(0) * 4096
+}
+
+#[test]
+fn arrays_of_any_shape_and_dtype_go_through() {
+    let Some(client) = client_or_skip() else { return };
+    let empty =
+        |x: Var| (x.sum(), 2.0 * x, x.cumsum(1), x.sort(0), grad(|x: Var| x.sin().sum())(x));
+    let x = Tensor::zeros(&[0, 4], Dtype::F32).unwrap();
+    assert_eq!(on(&client, empty).call(&x).unwrap(), jit(empty).call(&x).unwrap());
+    let deep = |x: Var| (x.permute([5, 3, 1, 0, 2, 4]).cumsum(2), x.index(1).flip([0, 2]), x.max());
+    let x: Tensor = (0..64).map(|i| i * 37 % 64).collect();
+    let x = x.reshape(&[2, 2, 2, 2, 2, 2]).unwrap();
+    assert_eq!(on(&client, deep).call(&x).unwrap(), jit(deep).call(&x).unwrap());
+    let mixed = |(a, b, c): (Var, Var, Var)| (a & b, a.select(c, -c), c % 3, b.count_true(), c / 0);
+    let args = ([true, false], [true, true], [5i32, -7]);
+    assert_eq!(on(&client, mixed).call(args).unwrap(), jit(mixed).call(args).unwrap());
+    let none = on(&client, |_: ()| constant([1.0, 2.0]));
+    assert_eq!(xla::download(&none.call_on_device(()).unwrap()).unwrap(), Tensor::from([1.0, 2.0]));
+    let nothing = on(&client, |_: Var| ());
+    assert_eq!(nothing.call(1.0).unwrap(), ());
+}
+
+/// A handle twice among the arguments keeps the array; a result may be an argument, once or several times.
+#[test]
+fn handles_and_results_may_repeat() {
+    let Some(client) = client_or_skip() else { return };
+    let x = Tensor::from([1.0, 2.0]);
+    let upload = || xla::upload(&client, &x).unwrap();
+    let both = on(&client, |(x, y): (Var, Var)| (x + 1.0, 2.0 * y));
+    let handle = upload();
+    let got = both.call_on_device((handle.clone(), handle)).unwrap();
+    let want = (Tensor::from([2.0, 3.0]), Tensor::from([2.0, 4.0]));
+    assert_eq!(xla::download(&got).unwrap(), want);
+    let same = on(&client, |x: Var| (x, x, x + 1.0));
+    let (first, second, _) = same.call_on_device(upload()).unwrap();
+    // The memory of `first` is taken over; `second` is another array.
+    let third = same.call_on_device(first).unwrap().2;
+    assert_eq!(xla::download(&(second, third)).unwrap(), (x.clone(), Tensor::from([2.0, 3.0])));
+}
+
+#[test]
+fn threads_call_one_program_and_arrays_outlive_their_client() {
+    let Some(client) = client_or_skip() else { return };
+    let f = on(&client, |x: Var| (x.sin() * 2.0, x.expi()));
+    let x = xla::upload(&client, &Tensor::from([1.0, 2.0])).unwrap();
+    let want = f.call([1.0, 2.0]).unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..50 {
+                    let y = f.call_on_device(x.clone()).unwrap();
+                    assert_eq!(xla::download(&y).unwrap(), want);
+                }
+            });
+        }
+    });
+    let y = f.call_on_device(x).unwrap();
+    drop((f, client));
+    assert_eq!(xla::download(&y).unwrap(), want);
+}
+
+/// A loop that exceeds its limit ends the call with the error of every other engine; on the device, the results are errors.
+#[test]
+fn loops_end_at_their_limit() {
+    let Some(client) = client_or_skip() else { return };
+    let counted = |x: Var| while_loop(|x: Var| x.lt(100.0), |x: Var| x + 1.0, x);
+    let f = on(&client, counted).max_steps(10);
+    assert_eq!(f.call(95.0).unwrap(), Tensor::from(100.0));
+    for error in [
+        f.call(0.0).unwrap_err(),
+        f.call_on_device(xla::upload(&client, &Tensor::from(0.0)).unwrap())
+            .and_then(|y| xla::download(&y))
+            .unwrap_err(),
+    ] {
+        assert_eq!(error.kind(), Kind::Limit, "{error}");
+        let said = "a loop did not end after 10 iterations, the limit of `max_steps`: the loop at ";
+        assert!(error.to_string().contains(said), "{error}");
+        assert!(error.to_string().contains("programs/xla.rs"), "{error}");
+    }
+    // The program runs again after the error, and the reverse pass has the same limit.
+    assert_eq!(f.call(95.0).unwrap(), Tensor::from(100.0));
+    let slope = grad(|x: Var| while_loop(|x: Var| x.lt(100.0), |x: Var| x * x, x));
+    assert_eq!(on(&client, &slope).max_steps(4).call(2.0).unwrap(), jit(&slope).call(2.0).unwrap());
+    let error = on(&client, &slope).max_steps(2).call(2.0).unwrap_err();
+    assert_eq!(error.kind(), Kind::Limit, "{error}");
+}
+
+#[test]
+fn explain_describes_the_program_of_xla() {
+    let Some(client) = client_or_skip() else { return };
+    let offset = Tensor::from([1.0, 2.0]);
+    let f = move |(w, x): (Var, Var)| {
+        let y = (x + constant(&offset)).expi().sum()
+            + 0.0 * linalg::slogdet(x.sum() * eye(20, Dtype::F64)).1;
+        (w - 0.1 * x.dot(w).tanh() * x, y)
+    };
+    let f = on(&client, f);
+    f.call(([1.0, 2.0], [3.0, 4.0])).unwrap();
+    let e = f.explain(([1.0, 2.0], [3.0, 4.0])).unwrap();
+    assert_eq!(e.misses(), ["first call"]);
+    let report = e.xla().unwrap();
+    assert!(report.text.contains("stablehlo.tanh"), "{}", report.text);
+    let calls: Vec<_> = report.calls.iter().map(|(name, n)| (name.as_str(), *n)).collect();
+    assert_eq!(calls, [("tapeloom.expi", 1), ("tapeloom.lu", 1)]);
+    let arguments: Vec<String> =
+        report.arguments.iter().map(|x| format!("{} {} {:?}", x.path, x.ty, x.result)).collect();
+    assert_eq!(arguments, ["argument.0 f64[2] Some(0)", "argument.1 f64[2] None"]);
+    assert_eq!(report.captured.len(), 1);
+    let operations = report.operations.as_ref().unwrap();
+    assert!(operations["custom-call"] >= 2, "{operations:?}");
+    assert_eq!((e.kernels(), e.tape().bytes(), e.work()), (String::new(), 0, None));
+    assert!(e.peak_bytes() >= 3 * 16 + 24, "{}", e.peak_bytes());
+    let text = e.to_string();
+    for section in [
+        "== trace (",
+        "== StableHLO\nmodule @jit {",
+        "== functions of this process\n    1 tapeloom.expi",
+        "== operations of the optimized program\n",
+        "argument.0: f64[2], can be donated: result 0 may lie in its memory\n",
+        "argument.1: f64[2], cannot be donated\ncaptured: f64[2], copied to the device once\n",
+        "== memory\n48 bytes of arguments, ",
+        "\nXLA  ",
+        "== programs\n1. first call",
+    ] {
+        assert!(text.contains(section), "{section}\n{text}");
+    }
+}
+
 #[test]
 fn mistakes_are_errors() {
     let Some(client) = client_or_skip() else { return };
@@ -119,7 +296,17 @@ fn mistakes_are_errors() {
     let error = on(&client, |x: Var| tap(x, |_: Tensor| ())).call(1.0);
     assert_eq!(error.unwrap_err().kind(), Kind::Target);
     let error = DeviceArray::missing().download().unwrap_err();
-    assert_eq!(error.kind, Kind::Internal);
+    assert_eq!(error.kind, Kind::Arguments);
+    let other = xla::upload(&other_client(&client), &Tensor::from([1.0, 2.0])).unwrap();
+    let error = on(&client, |(x, y): (Var, Var)| x + y).call_on_device((x, other)).unwrap_err();
+    assert_eq!(error.kind(), Kind::Arguments);
+    assert!(error.to_string().contains("`argument.1` is an array of another client"), "{error}");
+    assert!(error.to_string().contains("programs/xla.rs"), "{error}");
+    let huge = |x: Var| x.broadcast_to([1 << 20, 1 << 20]);
+    let error = on(&client, huge).call(1.0).unwrap_err();
+    assert_eq!(error.kind(), Kind::TooLarge);
+    let error = on(&client, |x: Var| x).profile(1.0).map(|_| ()).unwrap_err();
+    assert_eq!(error.kind(), Kind::Target);
     let error = Plugin::at("no_such_file.so").map_err(tapeloom::Error::from).unwrap_err();
     assert!(error.to_string().contains("no_such_file.so"), "{error}");
 }
