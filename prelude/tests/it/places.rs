@@ -641,6 +641,13 @@ fn files_of_trees(calls: &mut Calls) {
 }
 
 fn boundary(calls: &mut Calls) {
+    let spec = || tapeloom::PartitionSpec::new(["data"]);
+    calls.wrong("jit::mod::argument_shardings", || {
+        jit(|x: Var| x + 1.0).argument_shardings(spec()).stablehlo(two())
+    });
+    calls.wrong("jit::mod::result_shardings", || {
+        jit(|x: Var| x + 1.0).result_shardings(spec()).stablehlo(two())
+    });
     calls.wrong("jit::mod::run", || run(|x: Var| x + three(), two()));
     calls.wrong("jit::mod::run", || run(|_: Var| escaped(), two()));
     calls.may("jit::mod::run", || run(longer, whole()));

@@ -362,6 +362,17 @@ fn steps_of_a_transformer_have_the_losses_of_one_device() {
             .mesh(mesh.clone())
             .argument_shardings((blocks.clone(), PartitionSpec::new(["data"])))
             .result_shardings((PartitionSpec::replicated(), blocks));
+        let explained = step.explain((&start, &x)).unwrap();
+        let operations = explained.xla().and_then(|of| of.operations.clone()).unwrap();
+        let count = |name: &str| operations.get(name).copied().unwrap_or(0);
+        println!(
+            "{mesh}: {} all-reduces, {} all-gathers",
+            count("all-reduce"),
+            count("all-gather")
+        );
+        // Gradients are added over devices; no device gathers a weight or a batch.
+        assert!(count("all-reduce") > 0, "{mesh}: {operations:?}");
+        assert_eq!(count("all-gather"), 0, "{mesh}: {operations:?}");
         let (mut weights, batch) = step.upload((&start, &x)).unwrap();
         let before = client.transfers();
         let mut found = Vec::new();

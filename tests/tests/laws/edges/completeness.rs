@@ -25,7 +25,7 @@ pub const NOT_RECORDED: &[(&str, &str)] = &[
     ),
     (
         "chooses by a bool or an integer; what is chosen is not touched",
-        "select select_first select_nth stop_gradient",
+        "select select_first select_nth sharded stop_gradient",
     ),
     (
         "gives or takes bools and integers, which have no edges beyond those of the comparisons recorded",
