@@ -57,10 +57,10 @@ fn carries_of_few_elements_have_the_bits_of_the_interpreter() {
     }
 }
 
-/// A body of 400 functions is compiled for the widest vectors.
+/// A body of 400 functions is compiled for vectors of 512 bits. With AVX2 its constants are more than fit registers.
 #[test]
 fn long_bodies_run_in_vectors() {
-    if Isa::of_machine() == Isa::Baseline {
+    if Isa::of_machine() != Isa::Avx512 {
         return;
     }
     let f = |x: Var| (0..400).fold(x, |x, i| (x * (1.0 + 0.001 * f64::from(i))).sin());
