@@ -8,8 +8,9 @@
 //! ```
 //!
 //! A tape is an array for each array of its records, with room for as many records as the options allow. A loop that would
-//! write more ends early, and its float results are nan. If the client provides functions, the limit holds for all loops
-//! whose trip count only the run knows, and a function of the client ends the program with an error instead.
+//! write more ends early, and its float results are nan. If the client provides functions and the program is for one device,
+//! the limit holds for all loops whose trip count only the run knows, and a function of the client ends the program with an
+//! error instead.
 
 use super::functions::{Arrays, Program};
 use super::types::{ClientFunction, arrays, tensor};
@@ -119,7 +120,7 @@ pub(super) fn run_loop(
     let most = match spec.trip {
         TripCount::Static(_) => None,
         TripCount::Runtime | TripCount::While { .. } => {
-            p.most_records().filter(|_| tapes || p.has_client())
+            p.most_records().filter(|_| tapes || p.can_end())
         }
     };
     let of = State { spec, count, params, stacks, most };
@@ -137,7 +138,7 @@ pub(super) fn run_loop(
             w.returns(&next);
             let mut end = w.close(open, "");
             match of.most {
-                Some(most) if p.has_client() => of.end_unfinished(p, w, &end, most)?,
+                Some(most) if p.can_end() => of.end_unfinished(p, w, &end, most)?,
                 Some(_) => of.spoil_unfinished(p, w, &mut end)?,
                 None => {}
             }

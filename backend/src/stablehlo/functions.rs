@@ -115,9 +115,10 @@ impl Program<'_> {
         self.options.max_steps
     }
 
-    /// Returns whether the client provides functions.
-    pub(super) fn has_client(&self) -> bool {
-        self.options.custom_calls
+    /// Returns whether a function of the client can end the program with an error. XLA's partitioner refuses functions without
+    /// results, so programs that are divided among devices have none.
+    pub(super) fn can_end(&self) -> bool {
+        self.options.custom_calls && self.options.shardings.is_none()
     }
 
     /// Returns the types of the arrays of values of these types.

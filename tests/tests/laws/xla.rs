@@ -27,6 +27,13 @@ const OTHERWISE: &[(&str, &str)] = &[
     ("vjp of digamma", "polygamma at infinity"),
 ];
 
+/// Programs that XLA's partitioner gets wrong or refuses on several devices, each with what was seen. Their causes are not
+/// known, so they are no limits of a primitive.
+const DIVIDED_OTHERWISE: &[(&str, &str)] = &[
+    ("seed 2098", "an element of another part, on four devices, plugin 0.115"),
+    ("vjp of seed 2033", "plugin 0.115 refuses the layout of its Fourier transform"),
+];
+
 /// The outcomes of many programs on a plugin.
 #[derive(Default)]
 struct Report {
@@ -71,6 +78,10 @@ impl Report {
         f: FuncId,
         args: &[Tensor],
     ) {
+        if self.mesh.is_some() && DIVIDED_OTHERWISE.iter().any(|(of, _)| *of == name) {
+            println!("{name} is left out");
+            return;
+        }
         let count = self.equal + self.unwritten + self.subnormal;
         let (f, shardings) = match &self.mesh {
             Some(mesh) => {
