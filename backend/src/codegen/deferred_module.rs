@@ -8,11 +8,9 @@ use super::code_memory::{CodeMemory, SharedMemory};
 use cranelift_codegen::Context;
 use cranelift_codegen::control::ControlPlane;
 use cranelift_codegen::ir::Signature;
-use cranelift_codegen::isa::TargetIsa;
 use cranelift_jit::{JITBuilder, JITModule};
 use cranelift_module::{
-    DataDescription, DataId, FuncId, Init, Linkage, Module, ModuleDeclarations, ModuleError,
-    ModuleReloc, ModuleResult,
+    DataDescription, DataId, FuncId, Init, Linkage, Module, ModuleError, ModuleReloc, ModuleResult,
 };
 use std::io;
 use tapeloom_ir::{Kind, Problem};
@@ -104,34 +102,10 @@ fn no_memory(name: &str, e: &io::Error) -> Problem {
 }
 
 impl Module for Deferred {
-    fn isa(&self) -> &dyn TargetIsa {
-        self.module.isa()
-    }
-
-    fn declarations(&self) -> &ModuleDeclarations {
-        self.module.declarations()
-    }
+    declarations_of!(module);
 
     fn declare_function(&mut self, name: &str, l: Linkage, s: &Signature) -> ModuleResult<FuncId> {
         self.module.declare_function(name, l, s)
-    }
-
-    fn declare_anonymous_function(&mut self, s: &Signature) -> ModuleResult<FuncId> {
-        self.module.declare_anonymous_function(s)
-    }
-
-    fn declare_data(
-        &mut self,
-        name: &str,
-        linkage: Linkage,
-        writable: bool,
-        tls: bool,
-    ) -> ModuleResult<DataId> {
-        self.module.declare_data(name, linkage, writable, tls)
-    }
-
-    fn declare_anonymous_data(&mut self, writable: bool, tls: bool) -> ModuleResult<DataId> {
-        self.module.declare_anonymous_data(writable, tls)
     }
 
     fn define_function_with_control_plane(

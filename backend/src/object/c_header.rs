@@ -90,27 +90,14 @@ pub(super) fn text(object: &Object) -> String {
 
 /// Returns the options of a linker behind the object: that for the C library's functions, or nothing.
 pub(super) fn link_options(object: &Object) -> String {
-    let theirs = object.undefined.iter().any(|name| !name.starts_with("tapeloom_"));
-    if theirs { " -lm".to_owned() } else { String::new() }
+    if object.undefined.is_empty() { String::new() } else { " -lm".to_owned() }
 }
 
-/// Returns a sentence on the libraries that an object needs.
+/// Returns a sentence on the functions that an object needs.
 fn link(undefined: &[String]) -> String {
-    let (ours, theirs): (Vec<&String>, Vec<&String>) =
-        undefined.iter().partition(|name| name.starts_with("tapeloom_"));
-    let list =
-        |names: &[&String]| names.iter().map(|name| name.as_str()).collect::<Vec<_>>().join(", ");
-    let mut parts = Vec::new();
-    if !theirs.is_empty() {
-        parts.push(format!("with -lm ({})", list(&theirs)));
-    }
-    if !ours.is_empty() {
-        parts.push(format!("with the runtime library of tapeloom ({})", list(&ours)));
-    }
-    if parts.is_empty() {
-        "It needs no library".to_owned()
-    } else {
-        format!("Link it {}", parts.join(" and "))
+    match undefined {
+        [] => "It needs no library".to_owned(),
+        names => format!("Link it with -lm ({})", names.join(", ")),
     }
 }
 

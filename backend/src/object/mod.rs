@@ -23,16 +23,16 @@
 //!
 //! The code is position independent, and calls nothing of this library. Captured tensors are read-only data. Functions such
 //! as `exp` are parts of the object, where their source is a list of operations; products of matrices and sorts are loops.
-//! [`Object::undefined`] lists the functions that a linker must find elsewhere: `fma` of the C library in code for the
-//! baseline of x86-64, `fmod`, and functions whose source branches.
+//! [`Object::undefined`] lists the functions of the C library that a linker must find: `fma` in code for the baseline of
+//! x86-64, `fmod`.
 //!
 //! Results have the bits of machine code in memory, except those of products for which that calls the matrix library: their
 //! terms are added in another order.
 //!
 //! # What an object cannot contain
 //!
-//! Calls of Rust functions, library routines (decompositions, Fourier transforms), limits on iterations. Each is an error
-//! with the user's line.
+//! Calls of Rust functions, library routines (decompositions, Fourier transforms), functions whose source branches (`sin`,
+//! `pow`, `lgamma`, ..), limits on iterations. Each is an error with the user's line.
 
 mod c_header;
 mod python;
@@ -68,7 +68,7 @@ pub struct Options {
     /// The machine: `x86_64` or `aarch64` with the format ELF.
     pub triple: Triple,
     /// The instructions that the machine has. A program with others than those of the baseline must not run on a machine
-    /// that lacks them, which nobody checks.
+    /// that lacks them; the entry does not check it.
     pub isa: Isa,
 }
 

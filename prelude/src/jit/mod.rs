@@ -562,6 +562,16 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
 
     /// Sets the partition specs of the results: a tree as that of [`Jit::argument_shardings`]. Without specs, every device
     /// has a copy of each result.
+    ///
+    /// ```
+    /// use tapeloom::{Mesh, PartitionSpec, prelude::*};
+    /// let rows = || PartitionSpec::new(["data"]);
+    /// let f = jit(|x: Var| 2.0 * x).mesh(Mesh::new([("data", 2)])?);
+    /// let f = f.argument_shardings(rows()).result_shardings(rows());
+    /// let text = f.stablehlo([1.0, 2.0, 3.0, 4.0])?;
+    /// assert!(text.contains("-> (tensor<4xf64> {sdy.sharding = #sdy.sharding<@mesh, [{\"data\"}]>})"));
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
     #[doc(alias = "out_shardings")]
     pub fn result_shardings(mut self, specs: impl Tree<PartitionSpec>) -> Jit<A, B, F> {
         self.core.division().results = Some(specs_of(&specs, RESULT));

@@ -32,7 +32,7 @@ pub(crate) struct Symbols {
     externals: Vec<Arc<ExternalSignature>>,
 }
 
-/// What a function does that generated code may call.
+/// The work of a function that generated code may call.
 #[derive(Clone, Copy)]
 pub(crate) enum Callee {
     /// A library function of single elements.
@@ -106,7 +106,7 @@ impl Symbols {
         symbols
     }
 
-    /// Returns what the function of a name does; `None` if code does not call it.
+    /// Returns the work of the function with this name; `None` if code does not call it.
     pub(crate) fn callee(&self, name: &str) -> Option<Callee> {
         self.index.get(name).map(|index| self.list[*index].callee)
     }

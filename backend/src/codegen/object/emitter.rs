@@ -1,6 +1,6 @@
 //! Emission of one function of an object: Cranelift's context and builder, which are used again for the next one.
 
-use super::named::Named;
+use super::code_module::CodeModule;
 use cranelift_codegen::Context;
 use cranelift_codegen::ir::{Block, InstBuilder, Signature, UserFuncName, Value};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
@@ -21,9 +21,13 @@ impl Emitter {
     /// Emits the function `id`, whose body the closure `fill` emits; `fill` gets the parameters.
     pub(super) fn function(
         &mut self,
-        module: &mut Named<'_>,
+        module: &mut CodeModule<'_>,
         id: FuncId,
-        fill: impl FnOnce(&mut FunctionBuilder<'_>, &mut Named<'_>, &[Value]) -> Result<(), Problem>,
+        fill: impl FnOnce(
+            &mut FunctionBuilder<'_>,
+            &mut CodeModule<'_>,
+            &[Value],
+        ) -> Result<(), Problem>,
     ) -> Result<(), Problem> {
         self.context.clear();
         self.context.func.signature = signature(module, id);
@@ -42,7 +46,7 @@ impl Emitter {
 }
 
 /// Returns the signature of a declared function.
-pub(super) fn signature(module: &Named<'_>, id: FuncId) -> Signature {
+pub(super) fn signature(module: &CodeModule<'_>, id: FuncId) -> Signature {
     module.declarations().get_function_decl(id).signature.clone()
 }
 

@@ -7,8 +7,8 @@
 //! Captured tensors are read-only data of the object. Results that the program does not fill are cleared first. The states
 //! of dynamic tapes lie on the stack; their records lie in the caller's arena, from its beginning on.
 
+use super::code_module::CodeModule;
 use super::emitter::{Emitter, Returns, begin, when};
-use super::named::Named;
 use crate::codegen::clif::CodeReport;
 use crate::loop_ir::{self, Program};
 use crate::runtime::abi::{self, Context, State};
@@ -60,7 +60,7 @@ impl Memory {
 
 /// Emits the entry `name`, which runs the function `kernel`.
 pub(super) fn define(
-    module: &mut Named<'_>,
+    module: &mut CodeModule<'_>,
     emitter: &mut Emitter,
     program: &Program,
     (kernel, name): (FuncId, &str),
@@ -129,7 +129,7 @@ pub(super) fn define(
 }
 
 /// Defines a tensor as read-only data.
-fn constant(module: &mut Named<'_>, x: &Tensor) -> Result<DataId, Problem> {
+fn constant(module: &mut CodeModule<'_>, x: &Tensor) -> Result<DataId, Problem> {
     let failed = |e| Problem::internal(format!("a captured tensor: {e}"));
     let id = module.declare_anonymous_data(false, false).map_err(failed)?;
     let mut data = DataDescription::new();
@@ -149,9 +149,9 @@ fn constant(module: &mut Named<'_>, x: &Tensor) -> Result<DataId, Problem> {
 /// Emits a return of [`NO_MEMORY`] if a pointer is null or not aligned.
 fn refuse(b: &mut FunctionBuilder<'_>, pointer: Value, align: usize) {
     let low = b.ins().band_imm_u(pointer, align as i64 - 1);
-    let crooked = b.ins().icmp_imm_u(IntCC::NotEqual, low, 0);
+    let misaligned = b.ins().icmp_imm_u(IntCC::NotEqual, low, 0);
     let null = b.ins().icmp_imm_u(IntCC::Equal, pointer, 0);
-    let wrong = b.ins().bor(crooked, null);
+    let wrong = b.ins().bor(misaligned, null);
     when(b, wrong, |b| {
         let status = b.ins().iconst(types::I32, i64::from(NO_MEMORY));
         b.ins().return_(&[status]);

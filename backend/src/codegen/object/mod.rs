@@ -1,24 +1,24 @@
 //! Relocatable objects: the machine code of a program as a file that programs in other languages link.
 //!
-//! [`clif`](super::clif) emits the same functions as into memory, into the module of [`named`]. Functions of the runtime that
-//! the code calls are emitted beside it: library functions from their recordings ([`functions`]), and the growth of tapes and
-//! the pieces of concurrent loops ([`support`]). [`entry`] is the function that callers see.
+//! [`clif`](super::clif) emits the same functions as into memory, into the module of [`code_module`]. Functions of the runtime that
+//! the code calls are emitted beside it: library functions from their recordings ([`library_functions`]), and the growth of tapes and
+//! the pieces of concurrent loops ([`runtime_functions`]). [`entry`] is the function that callers see.
 
+mod code_module;
 mod emitter;
 mod entry;
-mod functions;
-mod named;
-mod support;
+mod library_functions;
+mod runtime_functions;
 
 use super::clif::{self, Caller, Symbols};
 use super::target_isa;
-use crate::loop_ir::{External, Program};
+use crate::loop_ir::{External, Origins, Program, Stmt};
 use crate::machine::MachineModel;
+use code_module::CodeModule;
 use cranelift_object::{ObjectBuilder, ObjectModule};
 use emitter::Emitter;
-use named::Named;
 use std::sync::{Arc, Mutex, PoisonError};
-use tapeloom_ir::{Isa, Kind, Problem, Tensor};
+use tapeloom_ir::{Isa, Kind, Loc, Problem, Tensor};
 use target_lexicon::Triple;
 
 pub(crate) use entry::Memory;
@@ -55,7 +55,7 @@ pub(crate) fn emit(
     let code_isa = target_isa::of_object(triple, isa)?;
     let builder = ObjectBuilder::new(code_isa, name, listed).map_err(|e| internal(&e))?;
     let symbols = Symbols::of(program);
-    let mut module = Named::new(ObjectModule::new(builder), &symbols);
+    let mut module = CodeModule::new(ObjectModule::new(builder), &symbols);
     let (kernel, report) =
         clif::translate(program, machine, &symbols, &mut module, isa, Caller::Foreign)?;
     let memory = Memory::of(program, &report);
@@ -63,15 +63,20 @@ pub(crate) fn emit(
     entry::define(&mut module, &mut emitter, program, (kernel, name), captured, memory)?;
     while let Some((id, callee)) = module.next_callee() {
         match callee {
-            named::Own::Library(library, dtype) => {
-                functions::one(&mut module, &mut emitter, id, library, dtype)?;
+            code_module::Own::Library(library, dtype) => {
+                library_functions::one(&mut module, &mut emitter, id, library, dtype)?;
             }
-            named::Own::OfEight(library, dtype) => {
-                functions::eight(&mut module, &mut emitter, id, library, dtype)?;
+            code_module::Own::OfEight(library, dtype) => {
+                library_functions::eight(&mut module, &mut emitter, id, library, dtype)?;
             }
-            named::Own::Grow => support::grow(&mut module, &mut emitter, id)?,
-            named::Own::Pieces => support::run_pieces(&mut module, &mut emitter, id)?,
+            code_module::Own::Grow => runtime_functions::grow(&mut module, &mut emitter, id)?,
+            code_module::Own::Pieces => {
+                runtime_functions::run_pieces(&mut module, &mut emitter, id)?
+            }
         }
+    }
+    if let Some(missing) = module.missing() {
+        return Err(not_contained(program, missing));
     }
     let (module, mut undefined) = module.finish();
     let bytes = module.finish().emit().map_err(|e| internal(&e))?;
@@ -79,6 +84,32 @@ pub(crate) fn emit(
     undefined.sort_unstable();
     undefined.dedup();
     Ok(ObjectCode { bytes, undefined, memory })
+}
+
+/// Returns the error for a library function that an object cannot contain, with the line of its first use.
+fn not_contained(program: &Program, name: &str) -> Problem {
+    let line = program.kernels().find_map(|(_, kernel)| line_of(&kernel.body, None, name));
+    Problem::new(
+        Kind::Target,
+        format!("an object cannot contain the function `{name}`, whose source branches"),
+        "compute it outside of the function and pass the result, or run the function with `jit(f).call`",
+    )
+    .at(line.flatten())
+}
+
+/// Returns the line of the first statement of a block that applies the library function `name`; `outside` is the line of the
+/// statement around the block.
+fn line_of(block: &[Stmt], outside: Loc, name: &str) -> Option<Loc> {
+    block.iter().find_map(|stmt| {
+        let all = || stmt.origins().into_iter().flat_map(Origins::iter);
+        let own = all().find(|of| of.primitive == name).or_else(|| all().next());
+        let line = own.and_then(|of| of.origin.loc).or(outside);
+        let library = stmt.shape().code.and_then(|code| code.row().library);
+        match library.is_some_and(|library| library.name == name) {
+            true => Some(line),
+            false => stmt.blocks().into_iter().find_map(|inside| line_of(inside, line, name)),
+        }
+    })
 }
 
 /// Returns an error if a program needs the process in which it was traced, or a library that is not written for objects.

@@ -1,17 +1,16 @@
 //! The module of an object: it decides which of the functions that code calls are part of the object.
 //!
 //! Functions of the object have local symbols, so that two objects, of two versions, can be parts of one program. The
-//! exception is the entry. Functions that an object cannot contain are undefined symbols, whose names have the version of
-//! this library.
+//! exception is the entry. Functions of the C library are undefined symbols; other functions that an object cannot contain
+//! are errors.
 
-use super::functions;
+use super::library_functions;
 use crate::codegen::clif::{Callee, Symbols};
 use cranelift_codegen::Context;
 use cranelift_codegen::control::ControlPlane;
 use cranelift_codegen::ir::Signature;
-use cranelift_codegen::isa::TargetIsa;
 use cranelift_module::{
-    DataDescription, DataId, FuncId, Linkage, Module, ModuleDeclarations, ModuleReloc, ModuleResult,
+    DataDescription, DataId, FuncId, Linkage, Module, ModuleReloc, ModuleResult,
 };
 use cranelift_object::ObjectModule;
 use tapeloom_ir::prim::Library;
@@ -31,27 +30,34 @@ pub(super) enum Own {
 }
 
 /// The module of an object.
-pub(super) struct Named<'a> {
+pub(super) struct CodeModule<'a> {
     module: ObjectModule,
     symbols: &'a Symbols,
     /// The functions of the runtime that the code calls, by name.
     called: OrderedMap<String, FuncId>,
     /// Those that are part of the object and still to be emitted.
     open: Vec<(FuncId, Own)>,
-    /// The names of the others.
+    /// The symbols of the functions of the C library among the others.
     undefined: Vec<String>,
+    /// The names of the rest, which no library provides.
+    missing: Vec<String>,
 }
 
-impl<'a> Named<'a> {
+impl<'a> CodeModule<'a> {
     /// Returns a module whose code may call the functions `symbols`.
-    pub(super) fn new(module: ObjectModule, symbols: &'a Symbols) -> Named<'a> {
-        let (called, open, undefined) = (OrderedMap::default(), Vec::new(), Vec::new());
-        Named { module, symbols, called, open, undefined }
+    pub(super) fn new(module: ObjectModule, symbols: &'a Symbols) -> CodeModule<'a> {
+        let (called, open) = (OrderedMap::default(), Vec::new());
+        CodeModule { module, symbols, called, open, undefined: Vec::new(), missing: Vec::new() }
     }
 
     /// Returns a function that is declared as part of the object and not yet emitted.
     pub(super) fn next_callee(&mut self) -> Option<(FuncId, Own)> {
         self.open.pop()
+    }
+
+    /// Returns the name of a library function that the code calls and that nothing provides, if there is one.
+    pub(super) fn missing(&self) -> Option<&str> {
+        self.missing.first().map(String::as_str)
     }
 
     /// Returns the module, and the names of functions outside of the object.
@@ -67,7 +73,7 @@ impl<'a> Named<'a> {
         }
         let own = match self.symbols.callee(name) {
             Some(Callee::Library(library, dtype)) => {
-                functions::is_whole(&library, dtype).then_some(Own::Library(library, dtype))
+                library_functions::is_whole(&library, dtype).then_some(Own::Library(library, dtype))
             }
             Some(Callee::OfEight(library, dtype)) => Some(Own::OfEight(library, dtype)),
             Some(Callee::Grow) => Some(Own::Grow),
@@ -89,10 +95,15 @@ impl<'a> Named<'a> {
                 id
             }
             None => {
-                let outside = functions::symbol(name);
-                let id = self.module.declare_function(&outside, Linkage::Import, signature)?;
-                self.undefined.push(outside);
-                id
+                let of_c = library_functions::of_c(name);
+                match (of_c, self.symbols.callee(name)) {
+                    (Some(symbol), _) => self.undefined.push(symbol.to_owned()),
+                    (None, Some(Callee::Library(library, _))) => {
+                        self.missing.push(library.name.to_owned());
+                    }
+                    (None, _) => self.missing.push(name.to_owned()),
+                }
+                self.module.declare_function(of_c.unwrap_or(name), Linkage::Import, signature)?
             }
         };
         self.called.insert(name.to_owned(), id);
@@ -105,14 +116,8 @@ fn local(name: &str) -> String {
     format!("tapeloom.{}", name.replace('@', "."))
 }
 
-impl Module for Named<'_> {
-    fn isa(&self) -> &dyn TargetIsa {
-        self.module.isa()
-    }
-
-    fn declarations(&self) -> &ModuleDeclarations {
-        self.module.declarations()
-    }
+impl Module for CodeModule<'_> {
+    declarations_of!(module);
 
     fn declare_function(&mut self, name: &str, l: Linkage, s: &Signature) -> ModuleResult<FuncId> {
         match l {
@@ -122,24 +127,6 @@ impl Module for Named<'_> {
                 self.module.declare_function(name, l, s)
             }
         }
-    }
-
-    fn declare_anonymous_function(&mut self, s: &Signature) -> ModuleResult<FuncId> {
-        self.module.declare_anonymous_function(s)
-    }
-
-    fn declare_data(
-        &mut self,
-        name: &str,
-        linkage: Linkage,
-        writable: bool,
-        tls: bool,
-    ) -> ModuleResult<DataId> {
-        self.module.declare_data(name, linkage, writable, tls)
-    }
-
-    fn declare_anonymous_data(&mut self, writable: bool, tls: bool) -> ModuleResult<DataId> {
-        self.module.declare_anonymous_data(writable, tls)
     }
 
     fn define_function_with_control_plane(

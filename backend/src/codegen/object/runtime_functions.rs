@@ -1,8 +1,8 @@
 //! The functions of the runtime that every object contains if it needs them: growth of tapes, pieces of concurrent loops.
 
+use super::code_module::CodeModule;
 use super::emitter::{Emitter, Returns, begin, when};
 use super::entry::{ARENA_BYTES, ARENA_MEMORY, ARENA_NEEDED, ARENA_USED};
-use super::named::Named;
 use crate::codegen::clif::piece_signature;
 use crate::runtime::abi::{self, State};
 use crate::runtime::tape_memory::NO_ROOM;
@@ -21,7 +21,7 @@ const RECORD: i32 = offset_of!(State, record) as i32;
 ///
 /// The sizes of chunks are those of [`tape_chunks`](crate::loop_ir::tape_chunks).
 pub(super) fn grow(
-    module: &mut Named<'_>,
+    module: &mut CodeModule<'_>,
     emitter: &mut Emitter,
     id: FuncId,
 ) -> Result<(), Problem> {
@@ -90,7 +90,7 @@ pub(super) fn grow(
 /// Emits `run_pieces(context, piece, captured, pieces)`: runs the pieces of a concurrent loop one after the other. Returns
 /// the status of the first one that fails, or 0.
 pub(super) fn run_pieces(
-    module: &mut Named<'_>,
+    module: &mut CodeModule<'_>,
     emitter: &mut Emitter,
     id: FuncId,
 ) -> Result<(), Problem> {

@@ -2,10 +2,10 @@
 //!
 //! A function is part of an object if its recording is [whole](tapeloom_ir::math::Recording::whole): a list of operations for
 //! all arguments. In f32, arguments outside of the interval of the recording are computed in f64 and rounded, as everywhere.
-//! Other functions are undefined symbols.
+//! A remainder of floats is a function of the C library. Other functions are errors.
 
+use super::code_module::CodeModule;
 use super::emitter::{Emitter, begin, signature};
-use super::named::Named;
 use cranelift_codegen::ir::condcodes::FloatCC;
 use cranelift_codegen::ir::{Endianness, InstBuilder, MemFlagsData, Type, Value, types};
 use cranelift_frontend::FunctionBuilder;
@@ -14,16 +14,13 @@ use tapeloom_ir::math::{Noted, Operation, Recording};
 use tapeloom_ir::prim::{Library, LibraryFn};
 use tapeloom_ir::{Dtype, Problem};
 
-/// Returns the symbol of a function that no object contains; `name` is its name in generated code. The remainder is
-/// exact, so that of the C library has the same bits.
-pub(super) fn symbol(name: &str) -> String {
+/// Returns the function of the C library with the bits of the function that generated code calls by the name `name`; `None`
+/// if there is none. A remainder is exact, so its bits are the same everywhere.
+pub(super) fn of_c(name: &str) -> Option<&'static str> {
     match name {
-        "library_rem_f64" => "fmod".to_owned(),
-        "library_rem_f32" => "fmodf".to_owned(),
-        name => {
-            let version = env!("CARGO_PKG_VERSION").replace(['.', '-', '+'], "_");
-            format!("tapeloom_{version}_{}", name.trim_start_matches("library_"))
-        }
+        "library_rem_f64" => Some("fmod"),
+        "library_rem_f32" => Some("fmodf"),
+        _ => None,
     }
 }
 
@@ -45,7 +42,7 @@ fn always(recording: &Recording) -> bool {
 
 /// Emits a function of single elements.
 pub(super) fn one(
-    module: &mut Named<'_>,
+    module: &mut CodeModule<'_>,
     emitter: &mut Emitter,
     id: FuncId,
     library: Library,
@@ -92,7 +89,7 @@ fn single(
 
 /// Emits a function of eight elements: the address for the results, then the elements.
 pub(super) fn eight(
-    module: &mut Named<'_>,
+    module: &mut CodeModule<'_>,
     emitter: &mut Emitter,
     id: FuncId,
     library: Library,
