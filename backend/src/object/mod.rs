@@ -22,7 +22,7 @@
 //! # What an object contains
 //!
 //! The code is position independent, and calls nothing of this library. Captured tensors are read-only data. Functions such
-//! as `exp` are parts of the object, where their source is a list of operations; products of matrices and sorts are loops.
+//! as `sin` and `pow` are parts of the object, where their source is a list of operations; products of matrices and sorts are loops.
 //! [`Object::undefined`] lists the functions of the C library that a linker must find: `fma` in code for the baseline of
 //! x86-64, `fmod`.
 //!
@@ -31,8 +31,8 @@
 //!
 //! # What an object cannot contain
 //!
-//! Calls of Rust functions, library routines (decompositions, Fourier transforms), functions whose source branches (`sin`,
-//! `pow`, `lgamma`, ..), limits on iterations. Each is an error with the user's line.
+//! Calls of Rust functions, library routines (decompositions, Fourier transforms), functions whose source branches (`lgamma`,
+//! incomplete gamma functions, ..), limits on iterations. Each is an error with the user's line.
 
 mod c_header;
 mod python;

@@ -12,7 +12,7 @@
 //!   1967).
 
 use super::exponential::{Exp, NORMAL};
-use super::number::Number;
+use super::number::{Format, Number};
 use super::scaled_bessel::ScaledBessel;
 use super::vector_math::Parted;
 use super::{exp, hypot};
@@ -33,15 +33,13 @@ impl<const ORDER: u32> Parted for BesselI<ORDER> {
         Exp::straight(x.abs()) * ScaledBessel::<ORDER>::straight(x)
     }
 
-    fn beyond(x: f64) -> f64 {
+    #[inline(always)]
+    fn beyond<N: Number<Float = f64>>(x: N) -> N {
         // Multiply by √(e^|x|) twice, since e^|x| overflows before the function does.
-        let root = exp(0.5 * x.abs());
-        let value = if root == f64::INFINITY {
-            root
-        } else {
-            ScaledBessel::<ORDER>::at(x.abs()) * root * root
-        };
-        with_parity(ORDER, x, value)
+        let root = Exp::whole(N::of(f64::HALF) * x.abs());
+        let product = ScaledBessel::<ORDER>::straight(x.abs()) * root * root;
+        let value = N::pick(root.same(N::of(f64::INFINITY)), root, product);
+        if ORDER.is_multiple_of(2) { value } else { value.copysign(x) }
     }
 }
 

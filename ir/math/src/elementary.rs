@@ -1,12 +1,13 @@
 //! Roots, powers and the inverse hyperbolic functions.
 //!
 //! The inverse hyperbolic functions are logarithms of `1 + w`, where the rounding error of `w` is added back.
-//! A power is the exponential of a product of which the rounding error is known. At the ends of the range of floats,
-//! powers, distances and cube roots come from the `libm` crate (a port of Sun's fdlibm and of later work), which returns
-//! the same bits on every platform.
+//! A power is the exponential of a product of which the rounding error is known.
 
-use super::exponential::{Exp, exp_of_sum};
-use super::logarithm::{WHOLE_AND_BIAS, log_pair, log1p_of_sum};
+use super::erf::infinite_at_one;
+use super::exponential::{Exp, exp_of_any_sum, exp_of_sum};
+use super::logarithm::{
+    WHOLE_AND_BIAS, log_of_double, log_pair, log_pair_of_positive, log1p_of_sum,
+};
 use super::number::{Coefficients, Constant, Format, Number, series, two_sum};
 use super::vector_math::{Parted, PartedPair};
 
@@ -68,8 +69,14 @@ impl Parted for Cbrt {
         N::pick(a.same(zero), x, root.or_bits(x.xor_bits(a)))
     }
 
-    fn beyond(x: f64) -> f64 {
-        libm::cbrt(x)
+    #[inline(always)]
+    fn beyond<N: Number<Float = f64>>(x: N) -> N {
+        // The factor 2⁵⁴ makes every subnormal number normal; its cube root is 2¹⁸. Zero, infinities and NaN are their
+        // own roots.
+        const SCALE: f64 = (1u64 << 54) as f64;
+        const ROOT: f64 = (1u64 << 18) as f64;
+        let scaled = Self::straight(x * N::of(SCALE)) * N::of(1.0 / ROOT);
+        N::pick(x.abs().lt(N::of(f64::LEAST)), scaled, x)
     }
 }
 
@@ -107,9 +114,36 @@ impl PartedPair for Pow {
         N::pick(x.same(zero), zero, exp_of_sum(product, rest))
     }
 
-    fn beyond(x: f64, y: f64) -> f64 {
-        libm::pow(x, y)
+    #[inline(always)]
+    fn beyond<N: Number<Float = f64>>(x: N, y: N) -> N {
+        let [zero, one, infinity, nan] = [0.0, 1.0, f64::INFINITY, f64::NAN].map(N::of);
+        let a = x.abs();
+        // The power of |x|, as in the straight-line part. The logarithms of 0 and infinity and the products with an
+        // infinite y are replaced: 0 stands for the logarithm of 1, whose product with infinity would be NaN.
+        let [high, low] = log_pair_of_positive(a);
+        let product = y * high;
+        let rest = y.fma(high, -product) + y * low;
+        let [rises, falls] =
+            [N::pick(zero.lt(y), infinity, zero), N::pick(y.lt(zero), infinity, zero)];
+        let power = exp_of_any_sum(product, rest);
+        let power = N::pick(a.same(infinity), rises, N::pick(a.same(zero), falls, power));
+        let power = N::pick(a.same(one), one, power);
+        // Odd powers of negative numbers, -0 among them, are negative; fractional powers of negative finite numbers are
+        // NaN.
+        let negative = one.copysign(x).lt(zero);
+        let odd = is_whole(y) & !is_whole(N::of(f64::HALF) * y);
+        let power = N::pick(negative & odd, -power, power);
+        let fractional = x.lt(zero) & a.lt(infinity) & !is_whole(y);
+        let known = x.same(x) & y.same(y) & !fractional;
+        N::pick(y.same(zero) | x.same(one), one, N::pick(known, power, nan))
     }
+}
+
+/// Returns whether `y` is a whole number; infinities are.
+#[inline(always)]
+fn is_whole<N: Number<Float = f64>>(y: N) -> N::Mask {
+    let (a, whole) = (y.abs(), N::of(f64::WHOLE));
+    whole.le(a) | ((a + whole) - whole).same(a)
 }
 
 /// Returns the power `xʸ`, within 1 ulp.
@@ -147,7 +181,8 @@ impl<const TWICE: i32> Parted for HalfPow<TWICE> {
         y
     }
 
-    fn beyond(x: f64) -> f64 {
+    #[inline(always)]
+    fn beyond<N: Number<Float = f64>>(x: N) -> N {
         Self::straight(x)
     }
 }
@@ -191,8 +226,16 @@ impl PartedPair for Hypot {
         long.fma(long, short * short).sqrt()
     }
 
-    fn beyond(x: f64, y: f64) -> f64 {
-        libm::hypot(x, y)
+    #[inline(always)]
+    fn beyond<N: Number<Float = f64>>(x: N, y: N) -> N {
+        /// A power of two by which small sides are multiplied and large ones divided before they are squared.
+        const SCALE: f64 = f64::from_bits((1023 + 600) << 52);
+        let (a, b, infinity) = (x.abs(), y.abs(), N::of(f64::INFINITY));
+        let large = N::of(f64::ONE).lt(a) | N::of(f64::ONE).lt(b);
+        let scale = N::pick(large, N::of(1.0 / SCALE), N::of(SCALE));
+        let back = N::pick(large, N::of(SCALE), N::of(1.0 / SCALE));
+        let distance = Self::straight(a * scale, b * scale) * back;
+        N::pick(a.same(infinity) | b.same(infinity), infinity, distance)
     }
 }
 
@@ -218,7 +261,8 @@ impl Parted for Rsqrt {
         N::of(N::Float::ONE) / x.sqrt()
     }
 
-    fn beyond(x: f64) -> f64 {
+    #[inline(always)]
+    fn beyond<N: Number<Float = f64>>(x: N) -> N {
         Self::straight(x)
     }
 }
@@ -253,8 +297,10 @@ impl Parted for Asinh {
         log1p_of_sum(sum, (a - sum) + more).copysign(x)
     }
 
-    fn beyond(x: f64) -> f64 {
-        libm::asinh(x)
+    #[inline(always)]
+    fn beyond<N: Number<Float = f64>>(x: N) -> N {
+        // The square root of 1 + x² is |x|, up to its rounding.
+        log_of_double(x.abs()).copysign(x)
     }
 }
 
@@ -283,9 +329,10 @@ impl Parted for Acosh {
         log1p_of_sum(sum, lost)
     }
 
-    fn beyond(x: f64) -> f64 {
-        // For some arguments below -8,000 `libm::acosh` returns a number instead of NaN.
-        if x >= 1.0 { libm::acosh(x) } else { f64::NAN }
+    #[inline(always)]
+    fn beyond<N: Number<Float = f64>>(x: N) -> N {
+        // The square root of x² - 1 is x, up to its rounding.
+        N::pick(N::of(f64::ONE).le(x), log_of_double(x), N::of(f64::NAN))
     }
 }
 
@@ -317,8 +364,9 @@ impl Parted for Atanh {
         (half * log1p_of_sum(y, lacks * by)).copysign(x)
     }
 
-    fn beyond(x: f64) -> f64 {
-        libm::atanh(x)
+    #[inline(always)]
+    fn beyond<N: Number<Float = f64>>(x: N) -> N {
+        infinite_at_one(x)
     }
 }
 

@@ -12,7 +12,7 @@
 //! `erfc_inv` starts from Winitzki's closed form ("A handy approximation for the error function and its inverse",
 //! 2008), which is good to two digits everywhere, and refines it with Newton's iteration on the logarithm.
 
-use super::exponential::{Exp, Expm1};
+use super::exponential::{Exp, Expm1, exp_times};
 use super::logarithm::Log;
 use super::number::{
     Coefficients, Constant, Format, Number, fast_two_sum, quotient, series, two_sum,
@@ -87,7 +87,8 @@ impl Parted for Erf {
         Expm1::straight(-y).copysign(x)
     }
 
-    fn beyond(x: f64) -> f64 {
+    #[inline(always)]
+    fn beyond<N: Number<Float = f64>>(x: N) -> N {
         Self::straight(x)
     }
 }
@@ -165,11 +166,27 @@ const NDTR_IS_NORMAL: Constant = Constant(37.0, 12.9);
 /// the square.
 #[inline(always)]
 fn upper_tail<N: Number>(a: N, [square, lacks]: [N; 2]) -> N {
+    let power = Exp::straight(-square);
+    scaled_tail(a) * (-power).fma(lacks, power)
+}
+
+/// Returns `e^a² erfc a` for 0 ≤ a.
+#[inline(always)]
+fn scaled_tail<N: Number>(a: N) -> N {
     let (one, k) = (N::of(N::Float::ONE), N::constant(SCALED_CENTER));
     let rest = series(SCALED, (a - k) / (a + k));
-    let scaled = quotient(fast_two_sum(one, rest), two_sum(one, a + a).into());
-    let power = Exp::straight(-square);
-    scaled * (-power).fma(lacks, power)
+    quotient(fast_two_sum(one, rest), two_sum(one, a + a).into())
+}
+
+/// An argument at which `erfc` and `ndtr` of the negative argument are 0.
+const LEAST_TAIL: f64 = 40.0;
+
+/// Returns the product of `by` and `erfc a` where it is not a normal number, given `a²` as for [`upper_tail`]. Underflows
+/// gradually.
+#[inline(always)]
+fn least_upper_tail<N: Number<Float = f64>>(a: N, [square, lacks]: [N; 2], by: N) -> N {
+    let scaled = by * scaled_tail(a);
+    exp_times(-square, (-scaled).fma(lacks, scaled))
 }
 
 /// Returns the rounded square `x²` and the rounding error of the square.
@@ -198,8 +215,10 @@ impl Parted for Erfc {
         N::pick(a.lt(N::constant(SMALL)), middle, sides)
     }
 
-    fn beyond(x: f64) -> f64 {
-        libm::erfc(x)
+    #[inline(always)]
+    fn beyond<N: Number<Float = f64>>(x: N) -> N {
+        let a = N::pick(x.gt(N::of(LEAST_TAIL)), N::of(LEAST_TAIL), x);
+        least_upper_tail(a, square_with_error(a), N::of(f64::ONE))
     }
 }
 
@@ -225,18 +244,12 @@ impl Parted for Ndtr {
         N::pick(z.lt(N::constant(SMALL)), middle, sides)
     }
 
-    fn beyond(x: f64) -> f64 {
-        /// The exact value of √½ minus the rounded constant.
-        const FRAC_1_SQRT_2_LOW: f64 = -4.833_646_656_726_457e-17;
-        let z = -x * std::f64::consts::FRAC_1_SQRT_2;
-        let tail = 0.5 * libm::erfc(z);
-        if z < 1.0 || tail == 0.0 {
-            return tail;
-        }
-        // A relative error δ of z becomes a relative error 2z²δ of the result: 1,400 ulp just before underflow. So
-        // the rounding error of z is computed and corrected for, to first order, with the derivative of erfc.
-        let rest = (-x).mul_add(std::f64::consts::FRAC_1_SQRT_2, -z) - x * FRAC_1_SQRT_2_LOW;
-        tail - 0.5 * FRAC_2_SQRT_PI * exp(-z * z) * rest
+    #[inline(always)]
+    fn beyond<N: Number<Float = f64>>(x: N) -> N {
+        let (a, half, most) = (x.abs(), N::of(f64::HALF), N::of(LEAST_TAIL));
+        let a = N::pick(a.gt(most), most, a);
+        let square = square_with_error(a).map(|part| half * part);
+        least_upper_tail(a * N::constant(FRAC_1_SQRT_2), square, half)
     }
 }
 
@@ -357,15 +370,17 @@ impl Parted for ErfInv {
         N::pick(middle, x.fma(N::constant(FRAC_SQRT_PI_2), x * x * x * q), (r - q).copysign(x))
     }
 
-    fn beyond(x: f64) -> f64 {
-        if x.abs() == 1.0 { f64::INFINITY.copysign(x) } else { f64::NAN }
-    }
-
     #[inline(always)]
-    fn beyond_straight<N: Number<Float = f64>>(x: N) -> Option<N> {
-        let end = x.abs().same(N::of(f64::ONE));
-        Some(N::pick(end, N::of(f64::INFINITY).copysign(x), N::of(f64::NAN)))
+    fn beyond<N: Number<Float = f64>>(x: N) -> N {
+        infinite_at_one(x)
     }
+}
+
+/// Returns ±∞ at ±1, and NaN elsewhere: the value of an odd function with these poles outside of its domain.
+#[inline(always)]
+pub(super) fn infinite_at_one<N: Number<Float = f64>>(x: N) -> N {
+    let end = x.abs().same(N::of(f64::ONE));
+    N::pick(end, N::of(f64::INFINITY).copysign(x), N::of(f64::NAN))
 }
 
 /// Returns the inverse of the error function: the `w` with `erf(w) = x`; within 2.5 ulp.

@@ -91,19 +91,10 @@ fn parts<N: Number>(x: N) -> (N, N) {
     (k, (r * r).fma(series(EXP, r), r))
 }
 
-/// Returns `2ᵏ y`, also where the result or 2ᵏ is not a normal number. The function multiplies by two powers of two one
-/// after the other; only the second product rounds.
-fn scaled(k: f64, y: f64) -> f64 {
-    let k = k.to_bits().wrapping_sub(f64::ROUND.to_bits()) as i64;
-    let half = k / 2;
-    let power = |k: i64| power_of_two(f64::from_bits(k as u64));
-    y * power(half) * power(k - half)
-}
-
-/// Returns `2ᵏ y` as [`scaled`] does, for `k` in the lowest bits. The powers of two are split at another place, which
-/// changes no bit: the first product is exact.
+/// Returns `2ᵏ y` for `k` in the lowest bits, also where the result or 2ᵏ is not a normal number. The function multiplies by
+/// two powers of two one after the other; only the second product rounds.
 #[inline(always)]
-fn scaled_straight<N: Number<Float = f64>>(k: N, y: N) -> N {
+fn scaled<N: Number<Float = f64>>(k: N, y: N) -> N {
     let round = N::of(f64::ROUND);
     let whole = k - round;
     let half = whole.fma(N::of(f64::HALF), round);
@@ -118,29 +109,16 @@ fn clamped<N: Number<Float = f64>>(x: N, least: f64, most: f64) -> N {
     N::pick(x.lt(least), least, N::pick(x.gt(most), most, x))
 }
 
-/// Returns `y eˣ` as [`exp_times`] does.
-#[inline(always)]
-pub(super) fn exp_times_straight<N: Number<Float = f64>>(x: N, y: N) -> N {
-    let (k, p) = parts(clamped(x, LEAST_EXPONENT, GREATEST_EXPONENT));
-    scaled_straight(k, y * (N::of(f64::ONE) + p))
-}
-
-/// Returns `eˣ` for every argument, with the bits of [`exp`].
-#[inline(always)]
-pub(super) fn exp_straight<N: Number<Float = f64>>(x: N) -> N {
-    N::pick(Exp::inside(x), Exp::straight(x), exp_times_straight(x, N::of(f64::ONE)))
-}
-
 /// The x below which `y eˣ` is 0 in [`exp_times`].
 const LEAST_EXPONENT: f64 = -750.0;
 /// The x above which `y eˣ` is infinite in [`exp_times`].
 const GREATEST_EXPONENT: f64 = 712.0;
 
-/// Returns `y eˣ` for a power of two `y` near 1. Also correct if eˣ or the result is not a normal number.
-pub(super) fn exp_times(x: f64, y: f64) -> f64 {
-    // Clamp x to where the result is 0 or infinite anyway; `clamp` passes NaN through.
-    let (k, p) = parts(x.clamp(LEAST_EXPONENT, GREATEST_EXPONENT));
-    scaled(k, y * (1.0 + p))
+/// Returns `y eˣ` for a `y` between 2⁻¹⁰ and 4. Also correct if eˣ or the result is not a normal number.
+#[inline(always)]
+pub(super) fn exp_times<N: Number<Float = f64>>(x: N, y: N) -> N {
+    let (k, p) = parts(clamped(x, LEAST_EXPONENT, GREATEST_EXPONENT));
+    scaled(k, y * (N::of(f64::ONE) + p))
 }
 
 /// Returns `2ᵏ` for an integer `k` in the lowest bits of the float; `2ᵏ` must be a normal number.
@@ -165,17 +143,34 @@ fn normal<N: Number>(x: N) -> N {
     (N::of(N::Float::ONE) + p).plus_bits(k.shift_left(N::Float::FRACTION))
 }
 
-/// Returns `eˣ⁺ᶜ` for a small rounding error `c` of `x`, where the straight-line part of [`Exp`] is valid for x.
+/// Returns the parts of `eˣ⁺ᶜ = 2ᵏ y` for a small rounding error `c` of `x`: the integer k in the lowest bits, and y.
 #[inline(always)]
-pub(super) fn exp_of_sum<N: Number>(x: N, c: N) -> N {
-    let (zero, one) = (N::of(N::Float::ZERO), N::of(N::Float::ONE));
+fn parts_of_sum<N: Number>(x: N, c: N) -> (N, N) {
     let Reduced { k, r, c: lost } = reduce(x);
     let rest = (r * r) * series(EXP, r);
     // With `rest` = eʳ - 1 - r and the total error c of the reduced argument r, eʳ⁺ᶜ = 1 + r + rest + c eʳ up to terms
     // in c².
     let c = lost + c;
-    let y = one + (r + (rest + c.fma(r + rest, c)));
+    (k, N::of(N::Float::ONE) + (r + (rest + c.fma(r + rest, c))))
+}
+
+/// Returns `eˣ⁺ᶜ` for a small rounding error `c` of `x`, where the straight-line part of [`Exp`] is valid for x.
+#[inline(always)]
+pub(super) fn exp_of_sum<N: Number>(x: N, c: N) -> N {
+    let (k, y) = parts_of_sum(x, c);
+    let zero = N::of(N::Float::ZERO);
     N::pick(x.le(N::constant(ZERO_UP_TO)), zero, y.plus_bits(k.shift_left(N::Float::FRACTION)))
+}
+
+/// Returns `eˣ⁺ᶜ` for a small rounding error `c` of `x`, also where the result is not a normal number. NaN for NaN.
+#[inline(always)]
+pub(super) fn exp_of_any_sum<N: Number<Float = f64>>(x: N, c: N) -> N {
+    let [least, greatest] = [LEAST_EXPONENT, GREATEST_EXPONENT].map(N::of);
+    // Where x is infinite, c may be NaN.
+    let finite = least.lt(x) & x.lt(greatest);
+    let (k, y) = parts_of_sum(clamped(x, LEAST_EXPONENT, GREATEST_EXPONENT), c);
+    let ends = N::pick(x.gt(N::of(f64::ZERO)), N::of(f64::INFINITY), N::of(f64::ZERO));
+    N::pick(finite, scaled(k, y), N::pick(x.same(x), ends, x))
 }
 
 /// Returns `e^-|x|` and its rounding error, for an `x` at which the straight-line part of [`Exp`] is valid.
@@ -204,13 +199,9 @@ impl Parted for Exp {
         N::pick(x.le(N::constant(ZERO_UP_TO)), zero, normal(x))
     }
 
-    fn beyond(x: f64) -> f64 {
-        exp_times(x, 1.0)
-    }
-
     #[inline(always)]
-    fn beyond_straight<N: Number<Float = f64>>(x: N) -> Option<N> {
-        Some(exp_times_straight(x, N::of(f64::ONE)))
+    fn beyond<N: Number<Float = f64>>(x: N) -> N {
+        exp_times(x, N::of(f64::ONE))
     }
 }
 
@@ -247,16 +238,10 @@ impl Parted for Exp2 {
         y.plus_bits(k.shift_left(N::Float::FRACTION))
     }
 
-    fn beyond(x: f64) -> f64 {
-        // Clamp x to where the result is 0 or infinite anyway; `clamp` passes NaN through.
-        let (k, y) = parts_of_two(x.clamp(-1080.0, 1025.0));
-        scaled(k, y)
-    }
-
     #[inline(always)]
-    fn beyond_straight<N: Number<Float = f64>>(x: N) -> Option<N> {
+    fn beyond<N: Number<Float = f64>>(x: N) -> N {
         let (k, y) = parts_of_two(clamped(x, -1080.0, 1025.0));
-        Some(scaled_straight(k, y))
+        scaled(k, y)
     }
 }
 
@@ -286,13 +271,9 @@ impl Parted for Expm1 {
         (sum + scale.fma(rest(r, c), lost)).copysign(x)
     }
 
-    fn beyond(x: f64) -> f64 {
-        if x < 0.0 { -1.0 } else { exp(x) }
-    }
-
     #[inline(always)]
-    fn beyond_straight<N: Number<Float = f64>>(x: N) -> Option<N> {
-        Some(N::pick(x.lt(N::of(f64::ZERO)), N::of(-1.0), exp_straight(x)))
+    fn beyond<N: Number<Float = f64>>(x: N) -> N {
+        N::pick(x.lt(N::of(f64::ZERO)), N::of(-1.0), Exp::whole(x))
     }
 }
 
@@ -324,15 +305,10 @@ impl Parted for Logistic {
         quotient(above, [below, ((one - below) + e) + e_low])
     }
 
-    fn beyond(x: f64) -> f64 {
-        let e = exp(-x.abs());
-        (if x < 0.0 { e } else { 1.0 }) / (1.0 + e)
-    }
-
     #[inline(always)]
-    fn beyond_straight<N: Number<Float = f64>>(x: N) -> Option<N> {
-        let (one, e) = (N::of(f64::ONE), exp_straight(-x.abs()));
-        Some(N::pick(x.lt(N::of(f64::ZERO)), e, one) / (one + e))
+    fn beyond<N: Number<Float = f64>>(x: N) -> N {
+        let (one, e) = (N::of(f64::ONE), Exp::whole(-x.abs()));
+        N::pick(x.lt(N::of(f64::ZERO)), e, one) / (one + e)
     }
 }
 
@@ -370,13 +346,9 @@ impl Parted for LogisticDensity {
         square.fma(e, square * e_low)
     }
 
-    fn beyond(x: f64) -> f64 {
-        exp(-x.abs())
-    }
-
     #[inline(always)]
-    fn beyond_straight<N: Number<Float = f64>>(x: N) -> Option<N> {
-        Some(exp_straight(-x.abs()))
+    fn beyond<N: Number<Float = f64>>(x: N) -> N {
+        Exp::whole(-x.abs())
     }
 }
 

@@ -12,7 +12,7 @@
 //! with `E = e²ˣ - 1` and its rounding error.
 
 use super::exponential::{
-    EXP, Exp, NORMAL, Reduced, exp_of_negative, exp_times, exp_times_straight, power_of_two, reduce,
+    EXP, Exp, NORMAL, Reduced, exp_of_negative, exp_times, power_of_two, reduce,
 };
 use super::number::{Coefficients, Constant, Format, Number, quotient, series};
 use super::series::over_factorials;
@@ -69,13 +69,9 @@ impl Parted for Sinh {
         (s + c.fma(sinh, s.fma(cosh, lacks))).copysign(x)
     }
 
-    fn beyond(x: f64) -> f64 {
-        exp_times(x.abs(), 0.5).copysign(x)
-    }
-
     #[inline(always)]
-    fn beyond_straight<N: Number<Float = f64>>(x: N) -> Option<N> {
-        Some(exp_times_straight(x.abs(), N::of(0.5)).copysign(x))
+    fn beyond<N: Number<Float = f64>>(x: N) -> N {
+        exp_times(x.abs(), N::of(0.5)).copysign(x)
     }
 }
 
@@ -102,13 +98,9 @@ impl Parted for Cosh {
         c + s.fma(sinh, c.fma(cosh, lacks))
     }
 
-    fn beyond(x: f64) -> f64 {
-        exp_times(x.abs(), 0.5)
-    }
-
     #[inline(always)]
-    fn beyond_straight<N: Number<Float = f64>>(x: N) -> Option<N> {
-        Some(exp_times_straight(x.abs(), N::of(0.5)))
+    fn beyond<N: Number<Float = f64>>(x: N) -> N {
+        exp_times(x.abs(), N::of(0.5))
     }
 }
 
@@ -149,7 +141,8 @@ impl Parted for Tanh {
         quotient([e, e_low], [sum, ((two - sum) + e) + e_low]).copysign(x)
     }
 
-    fn beyond(x: f64) -> f64 {
+    #[inline(always)]
+    fn beyond<N: Number<Float = f64>>(x: N) -> N {
         Self::straight(x)
     }
 }
@@ -181,13 +174,9 @@ impl Parted for Sech {
         quotient([two * e, two * e_low], [below, lacks])
     }
 
-    fn beyond(x: f64) -> f64 {
-        exp_times(-x.abs(), 2.0)
-    }
-
     #[inline(always)]
-    fn beyond_straight<N: Number<Float = f64>>(x: N) -> Option<N> {
-        Some(exp_times_straight(-x.abs(), N::of(2.0)))
+    fn beyond<N: Number<Float = f64>>(x: N) -> N {
+        exp_times(-x.abs(), N::of(2.0))
     }
 }
 
@@ -222,13 +211,9 @@ impl Parted for SechSquare {
         (two * two * e) / square
     }
 
-    fn beyond(x: f64) -> f64 {
-        exp_times(-2.0 * x.abs(), 4.0)
-    }
-
     #[inline(always)]
-    fn beyond_straight<N: Number<Float = f64>>(x: N) -> Option<N> {
-        Some(exp_times_straight(N::of(-2.0) * x.abs(), N::of(4.0)))
+    fn beyond<N: Number<Float = f64>>(x: N) -> N {
+        exp_times(N::of(-2.0) * x.abs(), N::of(4.0))
     }
 }
 

@@ -101,7 +101,8 @@ impl Parted for Atan {
         ((first + t) + (rest + second)).copysign(x)
     }
 
-    fn beyond(x: f64) -> f64 {
+    #[inline(always)]
+    fn beyond<N: Number<Float = f64>>(x: N) -> N {
         Self::straight(x)
     }
 }
@@ -145,29 +146,15 @@ impl PartedPair for Atan2 {
         ((first + t) + (rest + second)).copysign(y)
     }
 
-    fn beyond(y: f64, x: f64) -> f64 {
-        if x.is_nan() || y.is_nan() {
-            return f64::NAN;
-        }
-        // This case has at least one infinite coordinate: the angle is a multiple of π/4.
-        let angle = match (y.is_infinite(), x.is_infinite()) {
-            (true, true) => FRAC_PI_4,
-            (true, false) => FRAC_PI_2,
-            (false, _) => 0.0,
-        };
-        let angle = if x.is_sign_negative() && x.is_infinite() { PI - angle } else { angle };
-        angle.copysign(y)
-    }
-
     #[inline(always)]
-    fn beyond_straight<N: Number<Float = f64>>(y: N, x: N) -> Option<N> {
+    fn beyond<N: Number<Float = f64>>(y: N, x: N) -> N {
         let [zero, one, infinity] = [f64::ZERO, f64::ONE, f64::INFINITY].map(N::of);
         let [far_y, far_x] = [y, x].map(|c| c.abs().same(infinity));
         let side = N::pick(far_y, N::of(FRAC_PI_2), zero);
         let angle = N::pick(far_y & far_x, N::of(FRAC_PI_4), side);
         let left = far_x & one.copysign(x).lt(zero);
         let angle = N::pick(left, N::of(PI) - angle, angle).copysign(y);
-        Some(N::pick(x.same(x) & y.same(y), angle, N::of(f64::NAN)))
+        N::pick(x.same(x) & y.same(y), angle, N::of(f64::NAN))
     }
 }
 
@@ -209,7 +196,8 @@ impl Parted for Asin {
         N::pick(far, by_half, t + rest).copysign(x)
     }
 
-    fn beyond(x: f64) -> f64 {
+    #[inline(always)]
+    fn beyond<N: Number<Float = f64>>(x: N) -> N {
         Self::straight(x)
     }
 }
@@ -243,7 +231,8 @@ impl Parted for Acos {
         N::pick(far, by_half, half_pi - (y.copysign(x) - lacks))
     }
 
-    fn beyond(x: f64) -> f64 {
+    #[inline(always)]
+    fn beyond<N: Number<Float = f64>>(x: N) -> N {
         Self::straight(x)
     }
 }

@@ -9,7 +9,7 @@
 //!
 //! In f32, `ln(1 + f) = f - (f²/2 - f³ P(f))` with a polynomial P that interpolates at Chebyshev's points.
 
-use super::exponential::{Exp, LN2_HIGH, LN2_LOW, exp, exp_straight};
+use super::exponential::{Exp, LN2_HIGH, LN2_LOW};
 use super::number::{Coefficients, Constant, Format, Number, fast_two_sum, series};
 use super::vector_math::{Parted, PartedPair};
 
@@ -184,14 +184,10 @@ impl Parted for Log {
         N::pick(x.same(zero), -N::of(N::Float::INFINITY), sum(x, zero))
     }
 
-    fn beyond(x: f64) -> f64 {
-        beyond(x, |x| sum(x * SCALE.0, -SCALE.1 * LN2_LOW.0) - SCALE.1 * LN2_HIGH.0)
-    }
-
     #[inline(always)]
-    fn beyond_straight<N: Number<Float = f64>>(x: N) -> Option<N> {
+    fn beyond<N: Number<Float = f64>>(x: N) -> N {
         let scaled = sum(x * N::of(SCALE.0), N::of(-SCALE.1 * LN2_LOW.0));
-        Some(beyond_straight(x, scaled - N::of(SCALE.1 * LN2_HIGH.0)))
+        beyond(x, scaled - N::of(SCALE.1 * LN2_HIGH.0))
     }
 }
 
@@ -206,47 +202,34 @@ pub fn log(x: f64) -> f64 {
 /// The factor 2⁵⁴, which makes every subnormal number normal, and its binary exponent 54.
 const SCALE: (f64, f64) = ((1u64 << 54) as f64, 54.0);
 
-/// Returns the logarithm of an x that is not a positive normal number; `scaled` computes it if x is subnormal.
-fn beyond(x: f64, scaled: impl FnOnce(f64) -> f64) -> f64 {
-    if x == 0.0 {
-        f64::NEG_INFINITY
-    } else if x > 0.0 && x < f64::INFINITY {
-        scaled(x)
-    } else if x > 0.0 {
-        x
-    } else {
-        f64::NAN
-    }
-}
-
-/// Returns the logarithm as [`beyond`] does; `scaled` is the result for a subnormal x.
+/// Returns the logarithm of an x that is not a positive normal number; `scaled` is the result for a subnormal x.
 #[inline(always)]
-fn beyond_straight<N: Number<Float = f64>>(x: N, scaled: N) -> N {
+fn beyond<N: Number<Float = f64>>(x: N, scaled: N) -> N {
     let [zero, infinity, nan] = [0.0, f64::INFINITY, f64::NAN].map(N::of);
     let positive = N::pick(x.lt(infinity), scaled, x);
     N::pick(x.same(zero), -infinity, N::pick(zero.lt(x), positive, nan))
 }
 
-/// Returns `ln x` for every argument, with the bits of [`log`].
+/// Returns `ln 2x` for an x of at least 1e150, also where 2x is no float.
 #[inline(always)]
-fn log_straight<N: Number<Float = f64>>(x: N) -> N {
-    let scaled = sum(x * N::of(SCALE.0), N::of(-SCALE.1 * LN2_LOW.0));
-    let beyond = beyond_straight(x, scaled - N::of(SCALE.1 * LN2_HIGH.0));
-    N::pick(Log::inside(x), Log::straight(x), beyond)
+pub(super) fn log_of_double<N: Number<Float = f64>>(x: N) -> N {
+    // The logarithm of x / 2⁵⁴ lacks 55 ln 2, of which the low part is added first.
+    let steps = SCALE.1 + 1.0;
+    let scaled =
+        sum(x * N::of(1.0 / SCALE.0), N::of(steps * LN2_LOW.0)) + N::of(steps * LN2_HIGH.0);
+    N::pick(x.le(N::of(f64::LARGEST)), scaled, x)
 }
 
-/// Returns `ln(1 + x)` for every argument, with the bits of [`log1p`].
+/// Returns `ln x` and its rounding error as [`log_pair`] does, also for a subnormal x.
 #[inline(always)]
-fn log1p_straight<N: Number<Float = f64>>(x: N) -> N {
-    N::pick(Log1p::inside(x), Log1p::straight(x), log_straight(N::of(f64::ONE) + x))
-}
-
-/// Returns `ln(eˣ + eʸ)` for all arguments, with the bits of [`logaddexp`].
-#[inline(always)]
-fn logaddexp_straight<N: Number<Float = f64>>(x: N, y: N) -> N {
-    let straight = LogAddExp::straight(x, y);
-    let beyond = LogAddExp::beyond_straight(x, y).unwrap_or(straight);
-    N::pick(LogAddExp::inside(x, y), straight, beyond)
+pub(super) fn log_pair_of_positive<N: Number<Float = f64>>(x: N) -> [N; 2] {
+    let subnormal = x.lt(N::of(f64::LEAST));
+    let [y, y_low] = log_pair(N::pick(subnormal, x * N::of(SCALE.0), x));
+    let zero = N::of(f64::ZERO);
+    let [less, less_low] =
+        [LN2_HIGH.0, LN2_LOW.0].map(|c| N::pick(subnormal, N::of(SCALE.1 * c), zero));
+    let [y, lost] = fast_two_sum(y, -less);
+    fast_two_sum(y, lost + (y_low - less_low))
 }
 
 /// The implementation of [`log2`]: for one argument, for eight at once, and as a recorded list of operations.
@@ -263,14 +246,10 @@ impl Parted for Log2 {
         to_base(x, [Constant(1.0, 1.0), Constant(0.0, 0.0)], LOG2_E_PIECES)
     }
 
-    fn beyond(x: f64) -> f64 {
-        beyond(x, |x| Self::straight(x * SCALE.0) - SCALE.1)
-    }
-
     #[inline(always)]
-    fn beyond_straight<N: Number<Float = f64>>(x: N) -> Option<N> {
+    fn beyond<N: Number<Float = f64>>(x: N) -> N {
         let scaled = Self::straight(x * N::of(SCALE.0)) - N::of(SCALE.1);
-        Some(beyond_straight(x, scaled))
+        beyond(x, scaled)
     }
 }
 
@@ -296,17 +275,10 @@ impl Parted for Log10 {
         to_base(x, LOG10_2_PIECES, LOG10_E_PIECES)
     }
 
-    fn beyond(x: f64) -> f64 {
-        // A subnormal x is scaled: subtract log₁₀(2⁵⁴), in two pieces, from the logarithm of 2⁵⁴ x.
-        let [high, low] = LOG10_2_PIECES.map(|c| c.0);
-        let less = |x: f64| (Self::straight(x * SCALE.0) - SCALE.1 * high) - SCALE.1 * low;
-        beyond(x, less)
-    }
-
     #[inline(always)]
-    fn beyond_straight<N: Number<Float = f64>>(x: N) -> Option<N> {
+    fn beyond<N: Number<Float = f64>>(x: N) -> N {
         let [high, low] = LOG10_2_PIECES.map(|c| N::of(SCALE.1 * c.0));
-        Some(beyond_straight(x, (Self::straight(x * N::of(SCALE.0)) - high) - low))
+        beyond(x, (Self::straight(x * N::of(SCALE.0)) - high) - low)
     }
 }
 
@@ -342,15 +314,9 @@ impl Parted for Log1p {
         log1p_of_sum(x, N::of(N::Float::ZERO)).copysign(x)
     }
 
-    fn beyond(x: f64) -> f64 {
-        // Here x is NaN, at most -1, or at least the largest float, so the rounding error of `1 + x` does not
-        // matter.
-        log(1.0 + x)
-    }
-
     #[inline(always)]
-    fn beyond_straight<N: Number<Float = f64>>(x: N) -> Option<N> {
-        Some(log_straight(N::of(f64::ONE) + x))
+    fn beyond<N: Number<Float = f64>>(x: N) -> N {
+        Log::whole(N::of(f64::ONE) + x)
     }
 }
 
@@ -377,13 +343,9 @@ impl Parted for Softplus {
         N::pick(x.gt(zero), x, zero) + Log1p::straight(Exp::straight(-x.abs()))
     }
 
-    fn beyond(x: f64) -> f64 {
-        logaddexp(x, 0.0)
-    }
-
     #[inline(always)]
-    fn beyond_straight<N: Number<Float = f64>>(x: N) -> Option<N> {
-        Some(logaddexp_straight(x, N::of(f64::ZERO)))
+    fn beyond<N: Number<Float = f64>>(x: N) -> N {
+        LogAddExp::whole(x, N::of(f64::ZERO))
     }
 }
 
@@ -416,23 +378,12 @@ impl PartedPair for LogAddExp {
         most + N::pick(off.gt(N::constant(APART)), N::of(N::Float::ZERO), less)
     }
 
-    fn beyond(x: f64, y: f64) -> f64 {
-        if x == y {
-            // Equal operands are handled first: they may be two infinities of one sign, whose difference would be NaN.
-            return x + std::f64::consts::LN_2;
-        }
-        let off = (x - y).abs();
-        // `most` is the larger operand, or NaN if one operand is NaN.
-        let most = if off.is_nan() { off } else { x.max(y) };
-        most + log1p(exp(-off))
-    }
-
     #[inline(always)]
-    fn beyond_straight<N: Number<Float = f64>>(x: N, y: N) -> Option<N> {
+    fn beyond<N: Number<Float = f64>>(x: N, y: N) -> N {
         let off = (x - y).abs();
         let most = N::pick(off.same(off), N::pick(x.lt(y), y, x), off);
-        let sum = most + log1p_straight(exp_straight(-off));
-        Some(N::pick(x.same(y), x + N::of(std::f64::consts::LN_2), sum))
+        let sum = most + Log1p::whole(Exp::whole(-off));
+        N::pick(x.same(y), x + N::of(std::f64::consts::LN_2), sum)
     }
 }
 

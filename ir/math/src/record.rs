@@ -113,8 +113,8 @@ pub struct Recording {
     pub inside: Noted,
     /// The value of the function, valid if `inside` is true.
     pub result: Noted,
-    /// The function in f64 for all arguments, whose `inside` is always true; `None` if its general part is no list of
-    /// operations. A function in f32 outside of `inside` is this one, rounded.
+    /// The function in f64 for all arguments, whose `inside` is always true; `None` if only the f32 function has a
+    /// recording. A function in f32 outside of `inside` is this one, rounded.
     pub whole: Option<Box<Recording>>,
 }
 
@@ -290,7 +290,9 @@ impl Recording {
     /// Records the function `S`: in f32 if `narrow`, otherwise in f64.
     pub fn of<S: Parted>(narrow: bool) -> Recording {
         let part = if narrow { record_one::<S, f32>(true) } else { record_one::<S, f64>(false) };
-        Recording { whole: whole_one::<S>().map(Box::new), ..part }
+        let whole =
+            record(false, |argument| (Recorded::<f64>::always(true), S::whole(argument(0))));
+        Recording { whole: Some(Box::new(whole)), ..part }
     }
 
     /// Records the function `S` in f32.
@@ -304,7 +306,10 @@ impl Recording {
     /// Records the function `S` of two arguments: in f32 if `narrow`, otherwise in f64.
     pub fn of_pair<S: PartedPair>(narrow: bool) -> Recording {
         let part = if narrow { record_pair::<S, f32>(true) } else { record_pair::<S, f64>(false) };
-        Recording { whole: whole_pair::<S>().map(Box::new), ..part }
+        let whole = record(false, |argument| {
+            (Recorded::<f64>::always(true), S::whole(argument(0), argument(1)))
+        });
+        Recording { whole: Some(Box::new(whole)), ..part }
     }
 
     /// Evaluates the recording at its arguments: returns whether the result is valid, and the result. Arguments and
@@ -402,36 +407,4 @@ fn record_pair<S: PartedPair, F: Raw>(narrow: bool) -> Recording {
         let (x, y) = (argument(0), argument(1));
         (S::inside(x, y), S::straight(x, y))
     })
-}
-
-/// Records `S` for all arguments; `None` if its general part is no list of operations.
-fn whole_one<S: Parted>() -> Option<Recording> {
-    whole(|argument| {
-        let x = argument(0);
-        (S::inside(x), S::straight(x), S::beyond_straight(x))
-    })
-}
-
-/// Records `S` for all arguments; `None` if its general part is no list of operations.
-fn whole_pair<S: PartedPair>() -> Option<Recording> {
-    whole(|argument| {
-        let (x, y) = (argument(0), argument(1));
-        (S::inside(x, y), S::straight(x, y), S::beyond_straight(x, y))
-    })
-}
-
-/// A part of a function with its condition, and the other part, if it is a list of operations.
-type Parts = (RecordedMask, Recorded<f64>, Option<Recorded<f64>>);
-
-fn whole(f: impl FnOnce(&dyn Fn(u8) -> Recorded<f64>) -> Parts) -> Option<Recording> {
-    let mut known = true;
-    let recording = record::<f64>(false, |argument| {
-        let (inside, straight, beyond) = f(argument);
-        let always = LIST
-            .with_borrow(|list| list.get(inside.0.0 as usize) == Some(&Operation::Always(true)));
-        known = always || beyond.is_some();
-        let result = beyond.map_or(straight, |beyond| Recorded::pick(inside, straight, beyond));
-        (Recorded::<f64>::always(true), result)
-    });
-    known.then_some(recording)
 }

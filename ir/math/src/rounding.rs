@@ -27,7 +27,8 @@ impl Parted for RoundEven {
         even_size(x).copysign(x)
     }
 
-    fn beyond(x: f64) -> f64 {
+    #[inline(always)]
+    fn beyond<N: Number<Float = f64>>(x: N) -> N {
         Self::straight(x)
     }
 }
@@ -50,7 +51,8 @@ impl Parted for Round {
         N::pick(down, even + N::of(N::Float::ONE), even).copysign(x)
     }
 
-    fn beyond(x: f64) -> f64 {
+    #[inline(always)]
+    fn beyond<N: Number<Float = f64>>(x: N) -> N {
         Self::straight(x)
     }
 }

@@ -462,7 +462,8 @@ impl<const ORDER: u32> Parted for ScaledBessel<ORDER> {
         if ORDER == 0 { y } else { y.copysign(x) }
     }
 
-    fn beyond(x: f64) -> f64 {
+    #[inline(always)]
+    fn beyond<N: Number<Float = f64>>(x: N) -> N {
         Self::straight(x)
     }
 }
@@ -500,7 +501,8 @@ impl<const ORDER: u32> Parted for ScaledBesselSlope<ORDER> {
         N::pick(a.same(infinity), zero, N::pick(a.same(zero), half, y))
     }
 
-    fn beyond(x: f64) -> f64 {
+    #[inline(always)]
+    fn beyond<N: Number<Float = f64>>(x: N) -> N {
         Self::straight(x)
     }
 }

@@ -3,10 +3,12 @@
 //! `x = k π/2 + r + t` with `|r| ≤ π/4` and the rounding error `t` of `r`. The last two bits of `k` select the
 //! series of sine or cosine and the sign. π/2 comes in three pieces: x minus `k` times the first piece is
 //! exact, and so is the rounding error of `k` times the second (Cody and Waite, 1980). Angles beyond a million
-//! (in f32 a hundred thousand) need more digits of π: f32 angles are then computed in f64, and f64 angles by
-//! the `libm` crate (Payne and Hanek, 1983).
+//! (in f32 a hundred thousand) need more digits of π. In f32 they are computed in f64; in f64 they are multiplied by
+//! those digits of 2/π that are neither multiples of 4 nor too small to matter (Payne and Hanek, 1983).
 
-use super::number::{Coefficients, Constant, Format, Number, quotient, series, two_sum};
+use super::number::{
+    Coefficients, Constant, Format, Number, fast_two_sum, quotient, series, two_sum,
+};
 use super::series::over_factorials;
 use super::vector_math::Parted;
 
@@ -31,8 +33,8 @@ const COSINE: Coefficients = Coefficients(
     &[0.041_666_668, -0.001_388_888_8, 2.480_06e-5, -2.730_090_8e-7],
 );
 
-/// The parts of an angle of at most `NEAR`: the nearest multiple of π/2, and the sine and the cosine of the
-/// remainder, each with its rounding error.
+/// The parts of an angle: the nearest multiple of π/2, and the sine and the cosine of the remainder, each with its
+/// rounding error.
 struct Angle<N> {
     /// The multiple k of π/2, as an integer in the lowest bits.
     k: N,
@@ -40,9 +42,19 @@ struct Angle<N> {
     cosine: [N; 2],
 }
 
+/// A reduced angle: `x = k π/2 + r + t`.
+struct Reduced<N> {
+    /// The multiple k of π/2, as an integer in the lowest bits.
+    k: N,
+    r: N,
+    /// The rounding error of `r`.
+    t: N,
+}
+
+/// Reduces an angle of at most `NEAR`.
 #[inline(always)]
-fn angle<N: Number>(x: N) -> Angle<N> {
-    let (half, one, round) = (N::of(N::Float::HALF), N::of(N::Float::ONE), N::of(N::Float::ROUND));
+fn near<N: Number>(x: N) -> Reduced<N> {
+    let round = N::of(N::Float::ROUND);
     let [first, second, third] = HALF_PI.map(N::constant);
     let rounded = x.fma(N::constant(TWO_OVER_PI), round);
     let k = rounded - round;
@@ -63,6 +75,111 @@ fn angle<N: Number>(x: N) -> Angle<N> {
         let r = exact - product;
         (r, k.fma(-third, ((exact - r) - product) - rounding))
     };
+    Reduced { k: rounded, r, t }
+}
+
+/// The first bits of 2/π, from the highest to the lowest, in words of 64 bits.
+const DIGITS: [u64; 19] = [
+    0xa2f9_836e_4e44_1529,
+    0xfc27_57d1_f534_ddc0,
+    0xdb62_9599_3c43_9041,
+    0xfe51_63ab_debb_c561,
+    0xb724_6e3a_424d_d2e0,
+    0x0649_2eea_09d1_921c,
+    0xfe1d_eb1c_b129_a73e,
+    0xe882_35f5_2ebb_4484,
+    0xe99c_7026_b45f_7e41,
+    0x3991_d639_8353_39f4,
+    0x9c84_5f8b_bdf9_283b,
+    0x1ff8_97ff_de05_980f,
+    0xef2f_118b_5a0a_6d1f,
+    0x6d36_7ecf_27cb_09b7,
+    0x4f46_3f66_9e5f_ea2d,
+    0x7527_bac7_ebe5_f17b,
+    0x3d07_39f7_8a52_92ea,
+    0x6bfb_5fb1_1f8d_5d08,
+    0x5603_3046_fc7b_6bab,
+];
+/// The number of bits of a piece of 2/π.
+const PIECE: usize = 53;
+/// The number of bits by which neighbouring rows of [`TWO_OVER_PI_PIECES`] differ.
+const STEP: usize = 24;
+/// The fractional part of `2^(24 j) · 2/π` as a sum of four floats, for each j.
+const TWO_OVER_PI_PIECES: [[f64; 4]; 41] = {
+    let (mut rows, mut j) = ([[0.0; 4]; 41], 0);
+    while j < rows.len() {
+        let mut i = 0;
+        while i < 4 {
+            let first = STEP * j + PIECE * i;
+            let two = ((DIGITS[first / 64] as u128) << 64) | DIGITS[first / 64 + 1] as u128;
+            let piece = (two << (first % 64)) >> (128 - PIECE);
+            rows[j][i] = piece as f64 * power_of_two(-((PIECE * (i + 1)) as i64));
+            i += 1;
+        }
+        j += 1;
+    }
+    rows
+};
+
+/// Returns 2ⁿ, which must be a normal number.
+const fn power_of_two(n: i64) -> f64 {
+    f64::from_bits(((n + f64::BIAS as i64) as u64) << f64::FRACTION)
+}
+
+/// Reduces an angle beyond `NEAR`. NaN for NaN and for infinities.
+///
+/// With `m = 2^(-24 j) |x|`, which is below 2⁷⁸ for the right j, `|x| · 2/π` is m times `2^(24 j) · 2/π`. For j > 0, m is a
+/// multiple of 4, so the integer part of the second factor changes nothing: the angle is the same up to full turns.
+#[inline(always)]
+fn far<N: Number<Float = f64>>(x: N) -> Reduced<N> {
+    let (a, round, quarter) = (x.abs(), N::of(f64::ROUND), N::of(0.25));
+    let (mut scale, mut w) = (N::of(f64::ONE), TWO_OVER_PI_PIECES[0].map(N::of));
+    for (j, row) in TWO_OVER_PI_PIECES.iter().enumerate().skip(1) {
+        let exponent = (STEP * j) as i64;
+        let reached = N::of(power_of_two(54 + exponent)).le(a);
+        scale = N::pick(reached, N::of(power_of_two(-exponent)), scale);
+        for (w, of_row) in w.iter_mut().zip(row) {
+            *w = N::pick(reached, N::of(*of_row), *w);
+        }
+    }
+    let m = a * scale;
+    // The products with their rounding errors. The first is below 2⁷⁸, each rounding error at most 2⁻⁵³ of its product, and
+    // each product 2⁻⁵³ of the one before. The rounding error of the last is negligible: the fractional part of no float
+    // times 2/π is below 2⁻⁶².
+    let p = w.map(|w| m * w);
+    let e = [0, 1, 2].map(|i| m.fma(w[i], -p[i]));
+    // Subtract a multiple of 4, exactly, so that at most 2 is left of a number below 2⁵³. From a larger number, a multiple
+    // of 4 below 2⁵³ may be left. A large negative number could lose a fraction in the sum with `round`, so x is positive here.
+    let rest = |y: N| (y.fma(quarter, round) - round).fma(N::of(-4.0), y);
+    let (sum, lost) = two_sum(rest(rest(p[0])), rest(e[0]));
+    let (sum, lost_too) = two_sum(sum, rest(p[1]));
+    let whole = (sum + round) - round;
+    let high = sum - whole;
+    let (low, lowest) = two_sum(e[1], p[2]);
+    let mut rests = lowest + (e[2] + p[3]);
+    let mut tail = low;
+    for part in [lost, lost_too] {
+        let (sum, lost) = two_sum(tail, part);
+        (tail, rests) = (sum, rests + lost);
+    }
+    let (high, low) = two_sum(high, tail);
+    let [high, low] = fast_two_sum(high, low + rests);
+    // The angle is `high + low` times π/2.
+    let [half_pi, half_pi_low] = WHOLE_HALF_PI.map(N::of);
+    let r = high * half_pi;
+    let rest = high.fma(half_pi, -r) + high.fma(half_pi_low, low * half_pi);
+    let [r, t] = fast_two_sum(r, rest);
+    let sign = x.xor_bits(a);
+    Reduced { k: whole.xor_bits(sign) + round, r: r.xor_bits(sign), t: t.xor_bits(sign) }
+}
+
+/// The constant π/2, rounded, and its rounding error.
+const WHOLE_HALF_PI: [f64; 2] = [std::f64::consts::FRAC_PI_2, 6.123_233_995_736_766e-17];
+
+/// Returns the sine and the cosine of a reduced angle.
+#[inline(always)]
+fn angle<N: Number>(Reduced { k, r, t }: Reduced<N>) -> Angle<N> {
+    let (half, one) = (N::of(N::Float::HALF), N::of(N::Float::ONE));
     let square = r * r;
     let (third, fourth) = (r * square, square * square);
     // `t cos r`, the correction of the sine for the rounding error t of r; the first terms of the cosine are
@@ -76,7 +193,7 @@ fn angle<N: Number>(x: N) -> Angle<N> {
     let cosine = head + rest;
     let lacks = |y: N, first: N, second: N| [y, (first - y) + second];
     let (sine, cosine) = (lacks(sine, r, small), lacks(cosine, head, rest));
-    Angle { k: rounded, sine, cosine }
+    Angle { k, sine, cosine }
 }
 
 /// Returns whether an integer is odd; `k` holds the integer in the lowest bits of a float.
@@ -86,9 +203,9 @@ fn is_odd<N: Number>(k: N) -> N::Mask {
     k.and_bits(N::of_bits(1)).shift_left(N::Float::FRACTION).gt(N::of(N::Float::ZERO))
 }
 
-/// Returns the sine of `x + quarters π/2`, for `x` of at most `NEAR`.
+/// Returns the sine of `x + quarters π/2`.
 #[inline(always)]
-fn turned<N: Number>(x: N, quarters: u64) -> N {
+fn turned<N: Number>(x: Reduced<N>, quarters: u64) -> N {
     let Angle { k, sine, cosine } = angle(x);
     let k = k.plus_bits(N::of_bits(quarters));
     // The last bit of k selects sine or cosine, and the second-last bit the sign of the result.
@@ -108,11 +225,12 @@ impl Parted for Sin {
     #[inline(always)]
     fn straight<N: Number>(x: N) -> N {
         // Return x itself for zeros, so that sin(-0) is -0.
-        N::pick(x.same(N::of(N::Float::ZERO)), x, turned(x, 0))
+        N::pick(x.same(N::of(N::Float::ZERO)), x, turned(near(x), 0))
     }
 
-    fn beyond(x: f64) -> f64 {
-        libm::sin(x)
+    #[inline(always)]
+    fn beyond<N: Number<Float = f64>>(x: N) -> N {
+        turned(far(x), 0)
     }
 }
 
@@ -135,11 +253,12 @@ impl Parted for Cos {
 
     #[inline(always)]
     fn straight<N: Number>(x: N) -> N {
-        turned(x, 1)
+        turned(near(x), 1)
     }
 
-    fn beyond(x: f64) -> f64 {
-        libm::cos(x)
+    #[inline(always)]
+    fn beyond<N: Number<Float = f64>>(x: N) -> N {
+        turned(far(x), 1)
     }
 }
 
@@ -149,6 +268,16 @@ impl Parted for Cos {
 #[must_use]
 pub fn cos(x: f64) -> f64 {
     Cos::here(x)
+}
+
+/// Returns the tangent of a reduced angle.
+#[inline(always)]
+fn tangent<N: Number>(x: Reduced<N>) -> N {
+    let Angle { k, sine, cosine } = angle(x);
+    let odd = is_odd(k);
+    let above = [0, 1].map(|i| N::pick(odd, -cosine[i], sine[i]));
+    let below = [0, 1].map(|i| N::pick(odd, sine[i], cosine[i]));
+    quotient(above, below)
 }
 
 /// The implementation of [`tan`]: for one argument, for eight at once, and as a recorded list of operations.
@@ -162,17 +291,13 @@ impl Parted for Tan {
 
     #[inline(always)]
     fn straight<N: Number>(x: N) -> N {
-        let Angle { k, sine, cosine } = angle(x);
-        let odd = is_odd(k);
-        let above = [0, 1].map(|i| N::pick(odd, -cosine[i], sine[i]));
-        let below = [0, 1].map(|i| N::pick(odd, sine[i], cosine[i]));
-        let tan = quotient(above, below);
         // Return x itself for zeros, so that tan(-0) is -0.
-        N::pick(x.same(N::of(N::Float::ZERO)), x, tan)
+        N::pick(x.same(N::of(N::Float::ZERO)), x, tangent(near(x)))
     }
 
-    fn beyond(x: f64) -> f64 {
-        libm::tan(x)
+    #[inline(always)]
+    fn beyond<N: Number<Float = f64>>(x: N) -> N {
+        tangent(far(x))
     }
 }
 

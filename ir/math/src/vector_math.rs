@@ -3,7 +3,7 @@
 //! An elementary function costs a few dozen operations, each of which depends on the one before. If the
 //! operations are the same for every argument (no branch, no table), eight arguments take the time of two or
 //! three, in whichever vectors the machine has. So a function has two parts ([`Parted`]): straight-line code
-//! for an interval that contains nearly all arguments, and a general one for the other arguments.
+//! for an interval that contains nearly all arguments, and longer straight-line code for the other arguments.
 //!
 //! ```text
 //! eight(y, x0 .. x7):
@@ -36,13 +36,13 @@ pub trait Parted: 'static {
     /// for every argument.
     fn straight<N: Number>(x: N) -> N;
 
-    /// Computes the function for an `x` outside the interval.
-    fn beyond(x: f64) -> f64;
+    /// Computes the f64 function for an `x` outside the interval, by arithmetic and selects only.
+    fn beyond<N: Number<Float = f64>>(x: N) -> N;
 
-    /// Computes the function for an `x` outside the interval by arithmetic and selects only, with the bits of
-    /// [`beyond`](Self::beyond). `None`, as by default, if that part branches or calls the crate `libm`.
-    fn beyond_straight<N: Number<Float = f64>>(_: N) -> Option<N> {
-        None
+    /// Computes the f64 function for any `x` by arithmetic and selects only.
+    #[inline(always)]
+    fn whole<N: Number<Float = f64>>(x: N) -> N {
+        N::pick(Self::inside(x), Self::straight(x), Self::beyond(x))
     }
 
     /// Computes the f32 function for an `x` outside the interval: in f64 by default, rounded once.
@@ -94,13 +94,13 @@ pub trait PartedPair: 'static {
     /// Computes the function for arguments inside the domain, by arithmetic and selects only.
     fn straight<N: Number>(x: N, y: N) -> N;
 
-    /// Computes the function for arguments outside the domain.
-    fn beyond(x: f64, y: f64) -> f64;
+    /// Computes the f64 function for arguments outside the domain, by arithmetic and selects only.
+    fn beyond<N: Number<Float = f64>>(x: N, y: N) -> N;
 
-    /// Computes the function for arguments outside the domain by arithmetic and selects only, as
-    /// [`Parted::beyond_straight`] does.
-    fn beyond_straight<N: Number<Float = f64>>(_: N, _: N) -> Option<N> {
-        None
+    /// Computes the f64 function for any arguments by arithmetic and selects only.
+    #[inline(always)]
+    fn whole<N: Number<Float = f64>>(x: N, y: N) -> N {
+        N::pick(Self::inside(x, y), Self::straight(x, y), Self::beyond(x, y))
     }
 
     /// Computes the f32 function for arguments outside the domain: in f64, rounded once.

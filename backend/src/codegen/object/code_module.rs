@@ -1,8 +1,7 @@
 //! The module of an object: it decides which of the functions that code calls are part of the object.
 //!
 //! Functions of the object have local symbols, so that two objects, of two versions, can be parts of one program. The
-//! exception is the entry. Functions of the C library are undefined symbols; other functions that an object cannot contain
-//! are errors.
+//! exception is the entry. Functions of the C library are undefined symbols.
 
 use super::library_functions;
 use crate::codegen::clif::{Callee, Symbols};
@@ -10,7 +9,7 @@ use cranelift_codegen::Context;
 use cranelift_codegen::control::ControlPlane;
 use cranelift_codegen::ir::Signature;
 use cranelift_module::{
-    DataDescription, DataId, FuncId, Linkage, Module, ModuleReloc, ModuleResult,
+    DataDescription, DataId, FuncId, Linkage, Module, ModuleError, ModuleReloc, ModuleResult,
 };
 use cranelift_object::ObjectModule;
 use tapeloom_ir::prim::Library;
@@ -37,27 +36,20 @@ pub(super) struct CodeModule<'a> {
     called: OrderedMap<String, FuncId>,
     /// Those that are part of the object and still to be emitted.
     open: Vec<(FuncId, Own)>,
-    /// The symbols of the functions of the C library among the others.
+    /// The symbols of the others, which are functions of the C library.
     undefined: Vec<String>,
-    /// The names of the rest, which no library provides.
-    missing: Vec<String>,
 }
 
 impl<'a> CodeModule<'a> {
     /// Returns a module whose code may call the functions `symbols`.
     pub(super) fn new(module: ObjectModule, symbols: &'a Symbols) -> CodeModule<'a> {
         let (called, open) = (OrderedMap::default(), Vec::new());
-        CodeModule { module, symbols, called, open, undefined: Vec::new(), missing: Vec::new() }
+        CodeModule { module, symbols, called, open, undefined: Vec::new() }
     }
 
     /// Returns a function that is declared as part of the object and not yet emitted.
     pub(super) fn next_callee(&mut self) -> Option<(FuncId, Own)> {
         self.open.pop()
-    }
-
-    /// Returns the name of a library function that the code calls and that nothing provides, if there is one.
-    pub(super) fn missing(&self) -> Option<&str> {
-        self.missing.first().map(String::as_str)
     }
 
     /// Returns the module, and the names of functions outside of the object.
@@ -72,9 +64,8 @@ impl<'a> CodeModule<'a> {
             return Ok(*id);
         }
         let own = match self.symbols.callee(name) {
-            Some(Callee::Library(library, dtype)) => {
-                library_functions::is_whole(&library, dtype).then_some(Own::Library(library, dtype))
-            }
+            Some(Callee::Library(..)) if library_functions::of_c(name).is_some() => None,
+            Some(Callee::Library(library, dtype)) => Some(Own::Library(library, dtype)),
             Some(Callee::OfEight(library, dtype)) => Some(Own::OfEight(library, dtype)),
             Some(Callee::Grow) => Some(Own::Grow),
             Some(Callee::Pieces) => Some(Own::Pieces),
@@ -95,15 +86,10 @@ impl<'a> CodeModule<'a> {
                 id
             }
             None => {
-                let of_c = library_functions::of_c(name);
-                match (of_c, self.symbols.callee(name)) {
-                    (Some(symbol), _) => self.undefined.push(symbol.to_owned()),
-                    (None, Some(Callee::Library(library, _))) => {
-                        self.missing.push(library.name.to_owned());
-                    }
-                    (None, _) => self.missing.push(name.to_owned()),
-                }
-                self.module.declare_function(of_c.unwrap_or(name), Linkage::Import, signature)?
+                let undeclared = || ModuleError::Undeclared(name.to_owned());
+                let symbol = library_functions::of_c(name).ok_or_else(undeclared)?;
+                self.undefined.push(symbol.to_owned());
+                self.module.declare_function(symbol, Linkage::Import, signature)?
             }
         };
         self.called.insert(name.to_owned(), id);

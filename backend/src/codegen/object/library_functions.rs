@@ -1,12 +1,12 @@
 //! Library functions of objects, emitted from their recordings.
 //!
-//! A function is part of an object if its recording is [whole](tapeloom_ir::math::Recording::whole): a list of operations for
+//! A function is part of an object if it has a [whole](tapeloom_ir::math::Recording::whole) recording, a list of operations for
 //! all arguments. In f32, arguments outside of the interval of the recording are computed in f64 and rounded, as everywhere.
 //! A remainder of floats is a function of the C library. Other functions are errors.
 
 use super::code_module::CodeModule;
 use super::emitter::{Emitter, begin, signature};
-use cranelift_codegen::ir::condcodes::FloatCC;
+use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::{Endianness, InstBuilder, MemFlagsData, Type, Value, types};
 use cranelift_frontend::FunctionBuilder;
 use cranelift_module::{FuncId, Linkage, Module};
@@ -24,56 +24,71 @@ pub(super) fn of_c(name: &str) -> Option<&'static str> {
     }
 }
 
-/// Returns whether an object contains the function.
-pub(super) fn is_whole(library: &Library, dtype: Dtype) -> bool {
+/// Returns whether an object can call the function: it contains it, or the C library does.
+pub(super) fn is_provided(library: &Library) -> bool {
+    library.name == REMAINDER || whole(library).is_some()
+}
+
+/// The name of the remainder of floats.
+const REMAINDER: &str = "rem";
+
+/// Returns the recording of a function in f64 for all arguments.
+fn whole(library: &Library) -> Option<&'static Recording> {
+    library.recording(Dtype::F64)?.whole.as_deref()
+}
+
+/// Returns the number n of an indexed function; `None` for other functions.
+pub(super) fn number(library: &Library) -> Option<i64> {
     match library.function {
-        LibraryFn::Unary { recording, .. } | LibraryFn::Binary { recording, .. } => {
-            recording(dtype).is_some_and(|r| always(r) || r.whole.is_some())
-        }
-        // The number of an indexed function is an argument of the call, and its recording is for one number.
-        LibraryFn::Indexed { .. } | LibraryFn::Ternary { .. } => false,
+        LibraryFn::Indexed { n, .. } => Some(n),
+        LibraryFn::Unary { .. } | LibraryFn::Binary { .. } | LibraryFn::Ternary { .. } => None,
     }
 }
 
-/// Returns whether a recording is valid for all arguments.
-fn always(recording: &Recording) -> bool {
-    recording.list[recording.inside.0 as usize] == Operation::Always(true)
-}
-
-/// Emits a function of single elements.
+/// Emits a function of single elements. `used` are all library functions of the program: those with one name and several
+/// numbers n, such as `half_pow`, are one function, whose first argument is n.
 pub(super) fn one(
     module: &mut CodeModule<'_>,
     emitter: &mut Emitter,
     id: FuncId,
-    library: Library,
-    dtype: Dtype,
+    (library, dtype): (Library, Dtype),
+    used: &[Library],
 ) -> Result<(), Problem> {
-    let missing =
-        || Problem::internal(format!("`{}` has no recording for all arguments", library.name));
-    let recording = library.recording(dtype).ok_or_else(missing)?;
     emitter.function(module, id, |b, _, args| {
-        let whole = match (&recording.whole, dtype) {
-            _ if always(recording) => recording,
-            (Some(whole), Dtype::F64) => whole,
-            (Some(whole), _) => {
-                return single(b, recording, whole, args);
-            }
-            (None, _) => return Err(missing()),
-        };
-        let (_, value) = operations(b, whole, args);
-        b.ins().return_(&[value]);
+        if number(&library).is_none() {
+            return result(b, &library, dtype, args);
+        }
+        for of_number in used.iter().filter(|of| of.name == library.name) {
+            let Some(n) = number(of_number) else { continue };
+            let is_n = b.ins().icmp_imm_s(IntCC::Equal, args[0], n);
+            let (here, next) = (b.create_block(), b.create_block());
+            b.ins().brif(is_n, here, &[], next, &[]);
+            begin(b, here);
+            result(b, of_number, dtype, &args[1..])?;
+            begin(b, next);
+        }
+        // The program has no other number.
+        b.ins().return_(&args[1..]);
         Ok(())
     })
 }
 
-/// Emits a function in f32: `recording` inside of its interval, otherwise `whole` in f64, rounded.
-fn single(
+/// Emits the return of a function's value: in f32 by the recording for f32 inside of its interval, otherwise by that for f64.
+fn result(
     b: &mut FunctionBuilder<'_>,
-    recording: &Recording,
-    whole: &Recording,
+    library: &Library,
+    dtype: Dtype,
     args: &[Value],
 ) -> Result<(), Problem> {
-    let (inside, value) = operations(b, recording, args);
+    let missing =
+        || Problem::internal(format!("`{}` has no recording for all arguments", library.name));
+    let whole = whole(library).ok_or_else(missing)?;
+    if dtype == Dtype::F64 {
+        let (_, value) = operations(b, whole, args);
+        b.ins().return_(&[value]);
+        return Ok(());
+    }
+    let (inside, value) = operations(b, library.recording(dtype).ok_or_else(missing)?, args);
     let (near, far) = (b.create_block(), b.create_block());
     b.set_cold_block(far);
     b.ins().brif(inside, near, &[], far, &[]);

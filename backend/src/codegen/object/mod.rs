@@ -18,6 +18,7 @@ use code_module::CodeModule;
 use cranelift_object::{ObjectBuilder, ObjectModule};
 use emitter::Emitter;
 use std::sync::{Arc, Mutex, PoisonError};
+use tapeloom_ir::prim::Library;
 use tapeloom_ir::{Isa, Kind, Loc, Problem, Tensor};
 use target_lexicon::Triple;
 
@@ -42,6 +43,7 @@ pub(crate) fn emit(
     (triple, isa): (&Triple, Isa),
 ) -> Result<ObjectCode, Problem> {
     refuse(program)?;
+    let used = library_functions_of(program)?;
     let internal = |e: &dyn std::fmt::Display| Problem::internal(format!("object of @{name}: {e}"));
     // Cranelift names a function of the C library where the machine has no instruction.
     let called = Arc::new(Mutex::new(Vec::new()));
@@ -64,7 +66,7 @@ pub(crate) fn emit(
     while let Some((id, callee)) = module.next_callee() {
         match callee {
             code_module::Own::Library(library, dtype) => {
-                library_functions::one(&mut module, &mut emitter, id, library, dtype)?;
+                library_functions::one(&mut module, &mut emitter, id, (library, dtype), &used)?;
             }
             code_module::Own::OfEight(library, dtype) => {
                 library_functions::eight(&mut module, &mut emitter, id, library, dtype)?;
@@ -75,9 +77,6 @@ pub(crate) fn emit(
             }
         }
     }
-    if let Some(missing) = module.missing() {
-        return Err(not_contained(program, missing));
-    }
     let (module, mut undefined) = module.finish();
     let bytes = module.finish().emit().map_err(|e| internal(&e))?;
     undefined.extend(called.lock().unwrap_or_else(PoisonError::into_inner).drain(..));
@@ -86,30 +85,50 @@ pub(crate) fn emit(
     Ok(ObjectCode { bytes, undefined, memory })
 }
 
-/// Returns the error for a library function that an object cannot contain, with the line of its first use.
-fn not_contained(program: &Program, name: &str) -> Problem {
-    let line = program.kernels().find_map(|(_, kernel)| line_of(&kernel.body, None, name));
+/// Returns the library functions of a program, or an error with the line of the first that an object cannot contain.
+fn library_functions_of(program: &Program) -> Result<Vec<Library>, Problem> {
+    let mut used = Vec::new();
+    for (_, kernel) in program.kernels() {
+        library_functions_of_block(&kernel.body, None, &mut used)?;
+    }
+    Ok(used)
+}
+
+/// Adds the library functions of a block; `outside` is the line of the statement around it.
+fn library_functions_of_block(
+    block: &[Stmt],
+    outside: Loc,
+    used: &mut Vec<Library>,
+) -> Result<(), Problem> {
+    for stmt in block {
+        let library = stmt.shape().code.and_then(|code| code.row().library);
+        let all = || stmt.origins().into_iter().flat_map(Origins::iter);
+        let own = all().find(|of| library.is_some_and(|library| of.primitive == library.name));
+        let line = own.or_else(|| all().next()).and_then(|of| of.origin.loc).or(outside);
+        if let Some(library) = library {
+            if !library_functions::is_provided(&library) {
+                return Err(not_contained(library.name, line));
+            }
+            let (name, number) = (library.name, library_functions::number(&library));
+            if !used.iter().any(|of| of.name == name && library_functions::number(of) == number) {
+                used.push(library);
+            }
+        }
+        for inside in stmt.blocks() {
+            library_functions_of_block(inside, line, used)?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns the error for a library function that an object cannot contain.
+fn not_contained(name: &str, line: Loc) -> Problem {
     Problem::new(
         Kind::Target,
         format!("an object cannot contain the function `{name}`, whose source branches"),
         "compute it outside of the function and pass the result, or run the function with `jit(f).call`",
     )
-    .at(line.flatten())
-}
-
-/// Returns the line of the first statement of a block that applies the library function `name`; `outside` is the line of the
-/// statement around the block.
-fn line_of(block: &[Stmt], outside: Loc, name: &str) -> Option<Loc> {
-    block.iter().find_map(|stmt| {
-        let all = || stmt.origins().into_iter().flat_map(Origins::iter);
-        let own = all().find(|of| of.primitive == name).or_else(|| all().next());
-        let line = own.and_then(|of| of.origin.loc).or(outside);
-        let library = stmt.shape().code.and_then(|code| code.row().library);
-        match library.is_some_and(|library| library.name == name) {
-            true => Some(line),
-            false => stmt.blocks().into_iter().find_map(|inside| line_of(inside, line, name)),
-        }
-    })
+    .at(line)
 }
 
 /// Returns an error if a program needs the process in which it was traced, or a library that is not written for objects.

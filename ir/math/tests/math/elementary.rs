@@ -1,6 +1,6 @@
 //! Tests of `elementary`.
 
-use crate::test_support::{INFINITY, NAN, check, check_exact, grid};
+use crate::test_support::{INFINITY, NAN, check, check_exact, grid, ulps};
 use tapeloom_math::elementary::*;
 
 // The expected values in the tables come from mpmath with 60 digits, rounded once.
@@ -144,5 +144,106 @@ fn inverse_hyperbolics_undo_their_functions() {
         assert!((asinh(x.sinh()) - x).abs() <= 1e-15 * (1.0 + x.abs()), "asinh at {x}");
         assert!((atanh(x.tanh()) - x).abs() <= 1e-13, "atanh at {x}");
         assert!((acosh(1.0 + x * x).cosh() / (1.0 + x * x) - 1.0).abs() < 4e-15, "acosh at {x}");
+    }
+}
+
+/// Arguments and results at the ends of the range of floats, subnormal ones among them.
+#[test]
+fn the_ends_of_the_range_match_high_precision_values() {
+    let pairs = |f: fn(f64, f64) -> f64, bound: f64, table: &[(f64, f64, f64)]| {
+        for &(x, y, want) in table {
+            let z = f(x, y);
+            assert!(ulps(z, want) <= bound, "f({x:e}, {y:e}) = {z:e}, expected {want:e}");
+        }
+    };
+    pairs(
+        pow,
+        1.0,
+        &[
+            (5e-324, 0.5, 2.2227587494850775e-162),
+            (1e-310, 0.7, 1.0000000000000295e-217),
+            (1e-310, -0.9, 1.0000000000000186e+279),
+            (3e-320, 1.0, 3e-320),
+            (10.0, -310.0, 1e-310),
+            (10.0, -323.2, 5e-324),
+            (0.5, 1074.0, 5e-324),
+            (0.5, 1074.9, 5e-324),
+            (2.0, 1023.9, 1.6773070034857416e+308),
+            (2.0, -1074.0, 5e-324),
+            (-3.0, -660.0, 1.258843915e-315),
+            (-3.0, -661.0, -4.19614637e-316),
+            (1.0000001, 7000000000.0, 1.0141969717459648e+304),
+            (1.0000001, -7100000000.0, 4.47644328095571e-309),
+            (0.9999999, 7200000000.0, 2.03215841355e-313),
+            (-2.0, 1023.0, -8.98846567431158e+307),
+            (5e-324, -0.9, 9.45352569147208e+290),
+            (2.5e-308, 1.01, 2.0985504232835e-311),
+            (7.0, 4503599627370497.0, INFINITY),
+        ],
+    );
+    pairs(
+        hypot,
+        1.25,
+        &[
+            (3e-320, 4e-320, 5e-320),
+            (5e-324, 5e-324, 5e-324),
+            (1e-200, 1e-201, 1.004987562112089e-200),
+            (1e+200, 1e+199, 1.004987562112089e+200),
+            (1.2e+308, 1.2e+308, 1.697056274847714e+308),
+            (1.7e+308, 1.7e+308, INFINITY),
+            (1e-150, 1e-320, 1e-150),
+            (1e+308, 1.0, 1e+308),
+        ],
+    );
+    check(
+        cbrt,
+        1.0,
+        &[
+            (5e-324, 1.7031839360032603e-108),
+            (1e-310, 4.641588833612774e-104),
+            (-3e-320, -3.107220975160452e-107),
+            (2.2e-308, 2.8020393306553873e-103),
+        ],
+    );
+    let large = [
+        (1.1e+150, 346.17622130947115),
+        (1e+200, 461.2101657793691),
+        (1e+308, 709.889355822726),
+        (1.7976931348623157e+308, 710.475860073944),
+        (-3e+250, -577.4380327177395),
+    ];
+    check(asinh, 1.0, &large);
+    check(|x| acosh(x.abs()).copysign(x), 1.0, &large);
+}
+
+/// The values of `pow` that IEEE 754 asks for, which the standard library's function has.
+#[test]
+fn special_powers() {
+    let special = [
+        0.0,
+        5e-324,
+        0.5,
+        1.0,
+        1.5,
+        2.0,
+        3.0,
+        1e16,
+        4_503_599_627_370_497.0,
+        9_007_199_254_740_991.0,
+        9_007_199_254_740_993.0,
+        1e300,
+        INFINITY,
+        NAN,
+    ];
+    let signed: Vec<f64> = special.iter().flat_map(|x| [*x, -x]).collect();
+    for &x in &signed {
+        for &y in &signed {
+            let (z, want) = (pow(x, y), x.powf(y));
+            assert!(ulps(z, want) <= 1.0, "pow({x:e}, {y:e}) = {z:e}, expected {want:e}");
+            assert!(
+                z.is_nan() || z.is_sign_negative() == want.is_sign_negative(),
+                "pow({x:e}, {y:e})"
+            );
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! Functions whose recordings are valid for all arguments: their general parts are lists of operations, too.
+//! Recordings of functions for all arguments.
 
 use super::test_support::same;
 use tapeloom_math::*;
@@ -22,6 +22,11 @@ fn arguments() -> Vec<f64> {
         2.0,
         21.9,
         22.1,
+        26.1,
+        27.2,
+        37.2,
+        38.4,
+        39.0,
         344.0,
         345.5,
         354.0,
@@ -49,6 +54,11 @@ fn arguments() -> Vec<f64> {
         1074.6,
         1075.5,
         1081.0,
+        1e5,
+        1e6,
+        1_000_001.0,
+        1e22,
+        1e149,
         1e154,
         1e300,
         f64::MAX,
@@ -130,9 +140,33 @@ fn others_are_whole() {
     check_pair::<Atan2>();
 }
 
-/// The general part of `sin` is a function of the crate `libm`, which branches.
 #[test]
-fn a_function_whose_general_part_branches_has_no_whole_recording() {
-    assert!(Recording::of::<Sin>(false).whole.is_none());
-    assert!(Recording::of_pair::<Pow>(false).whole.is_none());
+fn roots_and_inverse_hyperbolic_functions_are_whole() {
+    check::<Cbrt>();
+    check::<HalfPow<3>>();
+    check::<Asinh>();
+    check::<Acosh>();
+    check::<Atanh>();
+    check_pair::<Hypot>();
+}
+
+#[test]
+fn trigonometric_functions_are_whole() {
+    check::<Sin>();
+    check::<Cos>();
+    check::<Tan>();
+}
+
+#[test]
+fn tails_and_bessel_functions_are_whole() {
+    check::<Erfc>();
+    check::<Ndtr>();
+    check::<BesselI<0>>();
+    check::<BesselI<1>>();
+    check::<ScaledBessel<1>>();
+}
+
+#[test]
+fn powers_are_whole() {
+    check_pair::<Pow>();
 }
