@@ -93,6 +93,16 @@ impl Drop for Scratch {
     }
 }
 
+/// Returns the options of a linker for the shared library that some objects need, which is built with the tests.
+fn runtime(cases: &[ObjectCase]) -> Result<Vec<String>, Failure> {
+    if !cases.iter().any(|case| case.object.needs_runtime()) {
+        return Ok(Vec::new());
+    }
+    let test = std::env::current_exe()?;
+    let folder = test.parent().ok_or("a test without a folder")?.display();
+    Ok(vec![format!("-L{folder}"), format!("-Wl,-rpath,{folder}"), "-ltapeloom_runtime".to_owned()])
+}
+
 /// Compiles a C program that calls all objects, runs it, and compares the results in every bit.
 ///
 /// # Errors
@@ -113,6 +123,7 @@ pub fn check(toolchain: &Toolchain, cases: &[ObjectCase]) -> Result<(), Failure>
         .args(options)
         .arg(path("main.c"))
         .args(objects)
+        .args(runtime(cases)?)
         .args(&toolchain.link)
         .arg("-o")
         .arg(path("main"))

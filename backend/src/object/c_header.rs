@@ -18,7 +18,8 @@ enum {
     TAPELOOM_OK = 0,
     TAPELOOM_FULL = 2,     /* the tape has too little memory; `needed` has a number of bytes that gets further */
     TAPELOOM_INTERNAL = 3, /* an error of the compiler */
-    TAPELOOM_MEMORY = 4    /* the workspace or the tape is null or not aligned */
+    TAPELOOM_MEMORY = 4,   /* the workspace or the tape is null or not aligned */
+    TAPELOOM_ROUTINE = 5   /* the library lacks a routine that the object calls, or it has too little memory */
 };
 
 /* Memory for the values that loops of unknown length save for the reverse pass. The caller sets `memory`, aligned to 8, and
@@ -51,7 +52,7 @@ pub(super) fn text(object: &Object) -> String {
     let mut text = format!(
         "/* {name}: made by tapeloom {version} for {triple}, {isa}. {}. */\n\
          #ifndef TAPELOOM_{upper}_H\n#define TAPELOOM_{upper}_H\n\n{shared}\n",
-        link(&object.undefined)
+        link(object)
     );
     // Writing to a string does not fail.
     let _ = writeln!(
@@ -88,16 +89,20 @@ pub(super) fn text(object: &Object) -> String {
     text
 }
 
-/// Returns the options of a linker behind the object: that for the C library's functions, or nothing.
+/// Returns the options of a linker behind the object: those for the library of this project and for the C library, or nothing.
 pub(super) fn link_options(object: &Object) -> String {
-    if object.undefined.is_empty() { String::new() } else { " -lm".to_owned() }
+    match (object.undefined.is_empty(), object.needs_runtime()) {
+        (true, _) => String::new(),
+        (false, false) => " -lm".to_owned(),
+        (false, true) => " libtapeloom_runtime.a -lm".to_owned(),
+    }
 }
 
 /// Returns a sentence on the functions that an object needs.
-fn link(undefined: &[String]) -> String {
-    match undefined {
-        [] => "It needs no library".to_owned(),
-        names => format!("Link it with -lm ({})", names.join(", ")),
+fn link(object: &Object) -> String {
+    match link_options(object).as_str() {
+        "" => "It needs no library".to_owned(),
+        options => format!("Link it with{options} ({})", object.undefined.join(", ")),
     }
 }
 

@@ -23,16 +23,16 @@
 //!
 //! The code is position independent, and calls nothing of this library. Captured tensors are read-only data. Functions such
 //! as `sin` and `pow` are parts of the object, where their source is a list of operations; products of matrices and sorts are loops.
-//! [`Object::undefined`] lists the functions of the C library that a linker must find: `fma` in code for the baseline of
-//! x86-64, `fmod`.
+//! [`Object::undefined`] lists the functions that a linker must find: those of the C library (`fma` in code for the baseline of
+//! x86-64, `fmod`), and those of the library `tapeloom-runtime`: decompositions, Fourier transforms and functions whose source
+//! branches (`lgamma`, incomplete gamma functions, ..).
 //!
 //! Results have the bits of machine code in memory, except those of products for which that calls the matrix library: their
 //! terms are added in another order.
 //!
 //! # What an object cannot contain
 //!
-//! Calls of Rust functions, library routines (decompositions, Fourier transforms), functions whose source branches (`lgamma`,
-//! incomplete gamma functions, ..), limits on iterations. Each is an error with the user's line.
+//! Calls of Rust functions, and limits on iterations. Each is an error with the user's line.
 
 mod c_header;
 mod python;
@@ -149,6 +149,11 @@ impl Object {
     /// Returns the names of the functions that the object calls and does not contain, sorted.
     pub fn undefined(&self) -> &[String] {
         &self.undefined
+    }
+
+    /// Returns whether the object calls functions of the library `tapeloom-runtime`, which must then be linked behind it.
+    pub fn needs_runtime(&self) -> bool {
+        self.undefined.iter().any(|symbol| symbol.starts_with("tapeloom_"))
     }
 
     /// Returns the bytes of the workspace of a call, which the caller provides, aligned to [`Object::ALIGNMENT`].

@@ -84,6 +84,9 @@ pub(super) fn text(object: &Object) -> String {
     let tape = |text: &'static str| if object.uses_arena { text } else { "" };
     let link = match link_options(object).as_str() {
         "" => String::new(),
+        _ if object.needs_runtime() => {
+            " It needs the crate `tapeloom-runtime` (`use tapeloom_runtime as _;`).".to_owned()
+        }
         options => format!(" It needs `{}`.", options.trim()),
     };
     let replaced = [

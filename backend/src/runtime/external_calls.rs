@@ -12,7 +12,6 @@
 use crate::loop_ir::{External, ExternalSignature, PlannedRoutine};
 use crate::runtime::abi::Context;
 use crate::runtime::gemm::{PANICKED, status};
-use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::slice;
 use std::sync::Arc;
@@ -93,20 +92,7 @@ unsafe fn call_host(
 /// `row` is that of [`call`], for the operands and results of `planned`; the results overlap nothing else.
 unsafe fn call_routine(planned: &PlannedRoutine, row: *const *mut u8) -> Result<(), Problem> {
     let (plan, members) = (planned.plan(), planned.call().members);
-    let reads = plan.operand_bytes().len();
-    let (mut operands, mut results) =
-        (SmallVec::<[&[u8]; 4]>::new(), SmallVec::<[&mut [u8]; 6]>::new());
-    for (i, bytes) in plan.operand_bytes().enumerate() {
-        // SAFETY: the row has a pointer to the members of every operand.
-        operands.push(unsafe { slice::from_raw_parts(*row.add(i), members * bytes) });
-    }
-    // If the routine needs scratch memory, that is its last result, with the last pointer of `row`.
-    let scratch = Some(plan.scratch_bytes()).filter(|bytes| *bytes > 0);
-    for (i, bytes) in plan.result_bytes().map(|b| members * b).chain(scratch).enumerate() {
-        // SAFETY: the row has a pointer to every result and to the scratch memory, which overlap nothing else.
-        results.push(unsafe { slice::from_raw_parts_mut(*row.add(reads + i), bytes) });
-    }
-    let scratch = scratch.and_then(|_| results.pop()).unwrap_or_default();
-    plan.run(members, &operands, &mut results, scratch)
-        .map_err(|wrong| Problem::internal(wrong.to_string()))
+    // SAFETY: the row has the pointers to the operands, to the results and, if the routine needs any, to its scratch memory.
+    let ran = unsafe { plan.run_at(members, row, plan.scratch_bytes()) };
+    ran.map_err(|wrong| Problem::internal(wrong.to_string()))
 }

@@ -119,6 +119,18 @@ impl Routine {
     }
 }
 
+/// Parses the text form: `cholesky{n=9}`. The error has no content.
+impl FromStr for Routine {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Routine, ()> {
+        let (name, attributes) = text.strip_suffix('}').and_then(|t| t.split_once('{')).ok_or(())?;
+        let attributes: Option<Vec<_>> =
+            attributes.split(", ").map(|of| of.split_once('=')).collect();
+        Routine::named(name, &attributes.ok_or(())?).ok_or(())
+    }
+}
+
 /// The text form: `cholesky{n=9}`.
 impl fmt::Display for Routine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

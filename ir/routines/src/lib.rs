@@ -65,6 +65,7 @@ mod qr_iteration;
 #[cfg(feature = "linalg")]
 mod real;
 mod routine;
+mod row;
 #[cfg(feature = "linalg")]
 mod schur;
 #[cfg(feature = "linalg")]

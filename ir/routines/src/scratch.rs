@@ -1,6 +1,6 @@
 //! The scratch buffer of a call: typed arrays are taken from its front, and the rest becomes a stack for faer.
 //!
-//! The only unsafe code of the crate is [`Scratch::stack`].
+//! Unsafe code of the crate is here, in [`Scratch::stack`], and in [`row`](crate::row).
 
 use std::mem::MaybeUninit;
 

@@ -3,7 +3,7 @@
 //! Skipped with a message where there is no C compiler. `BLESS=1 cargo test -p tapeloom-tests --test programs objects::`
 //! writes the list of undefined symbols.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 use tapeloom::files::Arrays;
@@ -12,7 +12,8 @@ use tapeloom::prelude::*;
 use tapeloom::tree::{Args, TensorRefs};
 use tapeloom::{ArrayType, Jit, Kind, Tree};
 use tapeloom_backend::object::{self, Interface};
-use tapeloom_ir::{FuncId, Module, Problem};
+use tapeloom_ir::prim::{Lowering, Operand};
+use tapeloom_ir::{Code, FuncId, Module, Op, Problem};
 use tapeloom_tests::gradbench::{Mixture, gmm_objective};
 use tapeloom_tests::objects::{ObjectCase, Scratch, Toolchain, check, skipped};
 use tapeloom_tests::program_generator::Recipe;
@@ -99,6 +100,85 @@ fn until_far(machine: Machine) -> ObjectCase {
 fn waves(x: Var) -> Var {
     let wave = |x: Var, n: f64| (x * n).sin() * (-0.1 * x.abs()).exp() + x.abs().powf(1.3);
     (wave(x, 1.0) + wave(x.cos(), 3.0)).square().sum()
+}
+
+/// Programs that call functions of the library that objects link: decompositions, Fourier transforms, special functions.
+fn with_runtime(machine: Machine) -> Vec<ObjectCase> {
+    let definite = |a: Var| a.dot(a.t()) + 40.0 * eye(40, Dtype::F64);
+    let log_determinant = move |a: Var| linalg::cholesky(definite(a)).diagonal().ln().sum();
+    let several = move |(a, b): (Var, Var)| {
+        let (values, vectors) = linalg::eigh(definite(a));
+        (linalg::solve(a, b), values, vectors, linalg::svd(a), fft::rfft(b, 0))
+    };
+    let special = |x: Var| {
+        let gamma =
+            (x.lgamma(), x.digamma(), x.polygamma(2), x.gammainc(x + 1.0), x.next_after(0.0));
+        // Numbers 0 and 1 are parts of the object, and 3 is a number of the library.
+        let bessel = (x.i0(), x.bessel_jn(2), x.bessel_yn(1), x.i0e(), x.dawsn());
+        (gamma, bessel)
+    };
+    let density = |(a, x): (Var, Var)| a.betainc(2.0 * a, x).sum() + a.lgamma().sum();
+    let (a, b) = (numbers(&[40, 40], 1.0), numbers(&[40, 3], 1.0));
+    let positive: Vec<f64> =
+        vec![1e-300, 0.2, 1.0, 1.5, 2.0, 3.7, 12.5, 80.0, 170.0, 1e5, f64::INFINITY, f64::NAN];
+    let single: Vec<f32> = positive.iter().map(|x| *x as f32).collect();
+    let (shapes, x) = (Tensor::from([0.5, 1.0, 3.0]), Tensor::from([0.1, 0.5, 0.95]));
+    vec![
+        in_order("log_determinant", machine, value_and_grad(log_determinant), &a),
+        in_order("several", machine, several, &(a.clone(), b)),
+        in_order("special", machine, special, &Tensor::from(positive)),
+        in_order("special_f32", machine, special, &Tensor::from(single)),
+        in_order("density", machine, value_and_grad(density), &(shapes, x)),
+    ]
+}
+
+/// Returns the object of a function with the results of the interpreter of the loop IR, which adds the terms of all products
+/// in the order in which an object does.
+fn in_order<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B>(
+    name: &str,
+    machine: Machine,
+    f: F,
+    args: &impl Args<A>,
+) -> ObjectCase {
+    let case = case(name, machine, &jit(&f), args);
+    let exact = tree_leaves(&jit(&f).on(tapeloom::Target::Interpreter).call(args).unwrap());
+    Agreement::CLOSE.check_all(&exact, &case.want).unwrap();
+    ObjectCase { want: exact, ..case }
+}
+
+#[test]
+fn calls_of_the_runtime_have_the_same_bits() {
+    let Some(toolchain) = Toolchain::here() else { return };
+    let cases: Vec<ObjectCase> = Machine::here().into_iter().flat_map(with_runtime).collect();
+    assert!(cases.iter().all(|case| case.object.needs_runtime()));
+    check(&toolchain, &cases).unwrap();
+}
+
+/// The library contains every function that objects do not.
+#[test]
+fn the_runtime_has_every_other_function() {
+    let mut m = Module::new();
+    let (mut recorded, mut others) = (BTreeSet::new(), BTreeSet::new());
+    for sample in Op::samples(&mut m) {
+        let types: Vec<_> = sample.operands.iter().map(|x| x.ty().clone().into()).collect();
+        let operands: Vec<_> = types.iter().map(|ty| Operand { ty, literal: None }).collect();
+        let Lowering::Elementwise(Code::Library(library)) = sample.op.lower(&m, &operands) else {
+            continue;
+        };
+        let whole = library.recording(Dtype::F64).is_some_and(|r| r.whole.is_some());
+        if whole {
+            recorded.insert(library.name)
+        } else {
+            others.insert(library.name)
+        };
+    }
+    assert!(recorded.len() > 40 && others.remove("rem"), "{recorded:?}, {others:?}");
+    let names: BTreeSet<&str> = tapeloom_runtime::functions::NAMES.iter().copied().collect();
+    let missing: Vec<_> = others.difference(&names).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+    // Numbers of these functions may be recorded or not.
+    let unused: Vec<_> = names.difference(&others).collect();
+    assert!(unused.iter().all(|name| recorded.contains(*name)), "{unused:?}");
 }
 
 /// The cases of this file, for one machine.
@@ -486,7 +566,7 @@ fn undefined(object: &Object) -> Option<Vec<String>> {
 fn undefined_symbols_are_listed() {
     let mut list = BTreeMap::new();
     for machine in Isa::ALL.map(Machine::x86) {
-        for ObjectCase { object, .. } in all(machine) {
+        for ObjectCase { object, .. } in all(machine).into_iter().chain(with_runtime(machine)) {
             match undefined(&object) {
                 Some(names) => assert_eq!(names, object.undefined(), "{}", object.name()),
                 None => skipped("there is no command `nm`"),
@@ -521,20 +601,6 @@ fn what_cannot_be_shipped_is_an_error_with_its_line() {
     };
     let text = refused(jit(printed).object(1.0, "f"), "cannot call the Rust function");
     assert!(text.contains("part of this process"), "{text}");
-    let a = Tensor::full(&[40, 40], 0.5).unwrap();
-    let cholesky = |a: Var| linalg::cholesky(a + 20.0 * eye(40, Dtype::F64));
-    refused(jit(cholesky).object(&a, "f"), "cannot call the library routine `cholesky`");
-    let line = line!() + 1;
-    let log_density = |x: Var| x.exp() * x.lgamma();
-    let f = jit(log_density);
-    let text = refused(f.object([1.0, 2.0], "f"), "cannot contain the function `lgamma`");
-    assert!(text.contains(&format!("objects.rs:{line}:")), "{text}");
-    let repeated = |x: Var| fori_loop(3, |(_, x): (Var, Var)| x.lgamma(), x);
-    refused(jit(grad(repeated)).object(2.0, "f"), "cannot contain the function `lgamma`");
-    refused(
-        jit(|x: Var| x.polygamma(2)).object(2.0, "f"),
-        "cannot contain the function `polygamma`",
-    );
     let halved = || jit(|x: Var| while_loop(|x: Var| x.gt(1.0), |x| x / 2, x));
     refused(halved().max_steps(9).object(4.0, "f"), "has no limit on the iterations");
     refused(halved().cancelled_by(&Cancel::new()).object(4.0, "f"), "cannot be cancelled");

@@ -16,11 +16,19 @@ const EDGES: &[(&str, &[&str])] = &[
     ("transforms", &["tapeloom-ir"]),
     ("backend", &["tapeloom-ir", "tapeloom-routines", "tapeloom-pjrt"]),
     ("backend/pjrt", &[]),
+    ("backend/object_runtime", &["tapeloom-math", "tapeloom-routines"]),
     ("prelude/derive", &[]),
     ("prelude", &["tapeloom-ir", "tapeloom-transforms", "tapeloom-backend", "tapeloom-derive"]),
     (
         "tests",
-        &["tapeloom-ir", "tapeloom-transforms", "tapeloom-backend", "tapeloom", "tapeloom-derive"],
+        &[
+            "tapeloom-ir",
+            "tapeloom-transforms",
+            "tapeloom-backend",
+            "tapeloom-runtime",
+            "tapeloom",
+            "tapeloom-derive",
+        ],
     ),
 ];
 

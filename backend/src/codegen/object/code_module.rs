@@ -1,7 +1,7 @@
 //! The module of an object: it decides which of the functions that code calls are part of the object.
 //!
 //! Functions of the object have local symbols, so that two objects, of two versions, can be parts of one program. The
-//! exception is the entry. Functions of the C library are undefined symbols.
+//! exception is the entry. Functions of the C library and of the library that objects link are undefined symbols.
 
 use super::library_functions;
 use crate::codegen::clif::{Callee, Symbols};
@@ -26,6 +26,8 @@ pub(super) enum Own {
     Grow,
     /// The pieces of a concurrent loop.
     Pieces,
+    /// The library routines of the program.
+    Routines,
 }
 
 /// The module of an object.
@@ -36,7 +38,7 @@ pub(super) struct CodeModule<'a> {
     called: OrderedMap<String, FuncId>,
     /// Those that are part of the object and still to be emitted.
     open: Vec<(FuncId, Own)>,
-    /// The symbols of the others, which are functions of the C library.
+    /// The symbols of functions outside of the object.
     undefined: Vec<String>,
 }
 
@@ -64,36 +66,35 @@ impl<'a> CodeModule<'a> {
             return Ok(*id);
         }
         let own = match self.symbols.callee(name) {
-            Some(Callee::Library(..)) if library_functions::of_c(name).is_some() => None,
-            Some(Callee::Library(library, dtype)) => Some(Own::Library(library, dtype)),
+            Some(Callee::Library(library, dtype)) => {
+                if let Some(symbol) = library_functions::outside(&library, dtype) {
+                    let id = self.import(&symbol, signature)?;
+                    self.called.insert(name.to_owned(), id);
+                    return Ok(id);
+                }
+                Some(Own::Library(library, dtype))
+            }
             Some(Callee::OfEight(library, dtype)) => Some(Own::OfEight(library, dtype)),
             Some(Callee::Grow) => Some(Own::Grow),
             Some(Callee::Pieces) => Some(Own::Pieces),
+            Some(Callee::External) => Some(Own::Routines),
             // The passes and the checks before code generation leave no call of these.
-            Some(
-                Callee::Contraction
-                | Callee::Argsort
-                | Callee::External
-                | Callee::Limit
-                | Callee::Timer,
-            )
-            | None => None,
-        };
-        let id = match own {
-            Some(own) => {
-                let id = self.module.declare_function(&local(name), Linkage::Local, signature)?;
-                self.open.push((id, own));
-                id
-            }
-            None => {
-                let undeclared = || ModuleError::Undeclared(name.to_owned());
-                let symbol = library_functions::of_c(name).ok_or_else(undeclared)?;
-                self.undefined.push(symbol.to_owned());
-                self.module.declare_function(symbol, Linkage::Import, signature)?
+            Some(Callee::Contraction | Callee::Argsort | Callee::Limit | Callee::Timer) | None => {
+                None
             }
         };
+        let own = own.ok_or_else(|| ModuleError::Undeclared(name.to_owned()))?;
+        let id = self.module.declare_function(&local(name), Linkage::Local, signature)?;
+        self.open.push((id, own));
         self.called.insert(name.to_owned(), id);
         Ok(id)
+    }
+
+    /// Declares a function outside of the object.
+    #[expect(clippy::result_large_err, reason = "the error of the trait `Module`")]
+    pub(super) fn import(&mut self, symbol: &str, signature: &Signature) -> ModuleResult<FuncId> {
+        self.undefined.push(symbol.to_owned());
+        self.module.declare_function(symbol, Linkage::Import, signature)
     }
 }
 

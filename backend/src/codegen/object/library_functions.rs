@@ -2,7 +2,8 @@
 //!
 //! A function is part of an object if it has a [whole](tapeloom_ir::math::Recording::whole) recording, a list of operations for
 //! all arguments. In f32, arguments outside of the interval of the recording are computed in f64 and rounded, as everywhere.
-//! A remainder of floats is a function of the C library. Other functions are errors.
+//! A remainder of floats is a function of the C library. Other functions are in the library that objects link
+//! (`tapeloom-runtime`).
 
 use super::code_module::CodeModule;
 use super::emitter::{Emitter, begin, signature};
@@ -14,23 +15,22 @@ use tapeloom_ir::math::{Noted, Operation, Recording};
 use tapeloom_ir::prim::{Library, LibraryFn};
 use tapeloom_ir::{Dtype, Problem};
 
-/// Returns the function of the C library with the bits of the function that generated code calls by the name `name`; `None`
-/// if there is none. A remainder is exact, so its bits are the same everywhere.
-pub(super) fn of_c(name: &str) -> Option<&'static str> {
-    match name {
-        "library_rem_f64" => Some("fmod"),
-        "library_rem_f32" => Some("fmodf"),
-        _ => None,
+/// Returns the symbol of the function if it is no part of objects: it is a function of the C library, or of the library that
+/// objects link. A remainder is exact, so its bits are the same everywhere.
+pub(super) fn outside(library: &Library, dtype: Dtype) -> Option<String> {
+    match (library.name, dtype) {
+        ("rem", Dtype::F64) => Some("fmod".to_owned()),
+        ("rem", _) => Some("fmodf".to_owned()),
+        // Some numbers may be parts of the object.
+        _ if number(library).is_some() || whole(library).is_some() => None,
+        (name, _) => Some(runtime_symbol(&format!("{name}_{dtype}"))),
     }
 }
 
-/// Returns whether an object can call the function: it contains it, or the C library does.
-pub(super) fn is_provided(library: &Library) -> bool {
-    library.name == REMAINDER || whole(library).is_some()
+/// Returns the symbol of a function of the library that objects link: `tapeloom_0_1_0_lgamma_f64`.
+pub(super) fn runtime_symbol(name: &str) -> String {
+    format!("tapeloom_{}_{name}", env!("CARGO_PKG_VERSION").replace('.', "_"))
 }
-
-/// The name of the remainder of floats.
-const REMAINDER: &str = "rem";
 
 /// Returns the recording of a function in f64 for all arguments.
 fn whole(library: &Library) -> Option<&'static Recording> {
@@ -54,11 +54,13 @@ pub(super) fn one(
     (library, dtype): (Library, Dtype),
     used: &[Library],
 ) -> Result<(), Problem> {
-    emitter.function(module, id, |b, _, args| {
+    let signature = signature(module, id);
+    emitter.function(module, id, |b, module, args| {
         if number(&library).is_none() {
             return result(b, &library, dtype, args);
         }
-        for of_number in used.iter().filter(|of| of.name == library.name) {
+        let same = || used.iter().filter(|of| of.name == library.name);
+        for of_number in same().filter(|of| whole(of).is_some()) {
             let Some(n) = number(of_number) else { continue };
             let is_n = b.ins().icmp_imm_s(IntCC::Equal, args[0], n);
             let (here, next) = (b.create_block(), b.create_block());
@@ -67,8 +69,18 @@ pub(super) fn one(
             result(b, of_number, dtype, &args[1..])?;
             begin(b, next);
         }
-        // The program has no other number.
-        b.ins().return_(&args[1..]);
+        let value = if same().all(|of| whole(of).is_some()) {
+            // The program has no other number.
+            args[1]
+        } else {
+            let symbol = runtime_symbol(&format!("{}_{dtype}", library.name));
+            let other =
+                module.import(&symbol, &signature).map_err(|e| Problem::internal(e.to_string()))?;
+            let other = module.declare_func_in_func(other, b.func);
+            let call = b.ins().call(other, args);
+            b.inst_results(call)[0]
+        };
+        b.ins().return_(&[value]);
         Ok(())
     })
 }

@@ -1,25 +1,27 @@
 //! Relocatable objects: the machine code of a program as a file that programs in other languages link.
 //!
 //! [`clif`](super::clif) emits the same functions as into memory, into the module of [`code_module`]. Functions of the runtime that
-//! the code calls are emitted beside it: library functions from their recordings ([`library_functions`]), and the growth of tapes and
-//! the pieces of concurrent loops ([`runtime_functions`]). [`entry`] is the function that callers see.
+//! the code calls are emitted beside it: library functions from their recordings ([`library_functions`]), calls of library routines
+//! ([`routines`]), and the growth of tapes and the pieces of concurrent loops ([`runtime_functions`]). [`entry`] is the function
+//! that callers see.
 
 mod code_module;
 mod emitter;
 mod entry;
 mod library_functions;
+mod routines;
 mod runtime_functions;
 
 use super::clif::{self, Caller, Symbols};
 use super::target_isa;
-use crate::loop_ir::{External, Origins, Program, Stmt};
+use crate::loop_ir::{External, Program, visit};
 use crate::machine::MachineModel;
 use code_module::CodeModule;
 use cranelift_object::{ObjectBuilder, ObjectModule};
 use emitter::Emitter;
 use std::sync::{Arc, Mutex, PoisonError};
 use tapeloom_ir::prim::Library;
-use tapeloom_ir::{Isa, Kind, Loc, Problem, Tensor};
+use tapeloom_ir::{Isa, Kind, Problem, Tensor};
 use target_lexicon::Triple;
 
 pub(crate) use entry::Memory;
@@ -43,7 +45,7 @@ pub(crate) fn emit(
     (triple, isa): (&Triple, Isa),
 ) -> Result<ObjectCode, Problem> {
     refuse(program)?;
-    let used = library_functions_of(program)?;
+    let used = library_functions_of(program);
     let internal = |e: &dyn std::fmt::Display| Problem::internal(format!("object of @{name}: {e}"));
     // Cranelift names a function of the C library where the machine has no instruction.
     let called = Arc::new(Mutex::new(Vec::new()));
@@ -75,6 +77,9 @@ pub(crate) fn emit(
             code_module::Own::Pieces => {
                 runtime_functions::run_pieces(&mut module, &mut emitter, id)?
             }
+            code_module::Own::Routines => {
+                routines::call(&mut module, &mut emitter, id, &program.externals())?
+            }
         }
     }
     let (module, mut undefined) = module.finish();
@@ -85,71 +90,37 @@ pub(crate) fn emit(
     Ok(ObjectCode { bytes, undefined, memory })
 }
 
-/// Returns the library functions of a program, or an error with the line of the first that an object cannot contain.
-fn library_functions_of(program: &Program) -> Result<Vec<Library>, Problem> {
-    let mut used = Vec::new();
+/// Returns the library functions of a program.
+fn library_functions_of(program: &Program) -> Vec<Library> {
+    let mut used: Vec<Library> = Vec::new();
     for (_, kernel) in program.kernels() {
-        library_functions_of_block(&kernel.body, None, &mut used)?;
-    }
-    Ok(used)
-}
-
-/// Adds the library functions of a block; `outside` is the line of the statement around it.
-fn library_functions_of_block(
-    block: &[Stmt],
-    outside: Loc,
-    used: &mut Vec<Library>,
-) -> Result<(), Problem> {
-    for stmt in block {
-        let library = stmt.shape().code.and_then(|code| code.row().library);
-        let all = || stmt.origins().into_iter().flat_map(Origins::iter);
-        let own = all().find(|of| library.is_some_and(|library| of.primitive == library.name));
-        let line = own.or_else(|| all().next()).and_then(|of| of.origin.loc).or(outside);
-        if let Some(library) = library {
-            if !library_functions::is_provided(&library) {
-                return Err(not_contained(library.name, line));
+        visit(&kernel.body, &mut |stmt| {
+            let libraries = stmt.shape().code.into_iter().filter_map(|code| code.row().library);
+            for library in libraries {
+                let of = |l: &Library| (l.name, library_functions::number(l));
+                if used.iter().all(|known| of(known) != of(&library)) {
+                    used.push(library);
+                }
             }
-            let (name, number) = (library.name, library_functions::number(&library));
-            if !used.iter().any(|of| of.name == name && library_functions::number(of) == number) {
-                used.push(library);
-            }
-        }
-        for inside in stmt.blocks() {
-            library_functions_of_block(inside, line, used)?;
-        }
+        });
     }
-    Ok(())
+    used
 }
 
-/// Returns the error for a library function that an object cannot contain.
-fn not_contained(name: &str, line: Loc) -> Problem {
-    Problem::new(
-        Kind::Target,
-        format!("an object cannot contain the function `{name}`, whose source branches"),
-        "compute it outside of the function and pass the result, or run the function with `jit(f).call`",
-    )
-    .at(line)
-}
-
-/// Returns an error if a program needs the process in which it was traced, or a library that is not written for objects.
+/// Returns an error if a program needs the process in which it was traced.
 fn refuse(program: &Program) -> Result<(), Problem> {
-    if let Some(signature) = program.externals().first() {
-        let (name, location) = (signature.name(), signature.location);
-        let problem = match &signature.function {
-            External::Host(_) => Problem::new(
-                Kind::Target,
-                format!(
-                    "an object cannot call the Rust function `{name}`, which is part of this process"
-                ),
-                "leave the call out of the function, or run it with `jit(f).call`",
+    let externals = program.externals();
+    let host = externals.iter().find(|of| matches!(of.function, External::Host(_)));
+    if let Some(signature) = host {
+        let name = signature.name();
+        let problem = Problem::new(
+            Kind::Target,
+            format!(
+                "an object cannot call the Rust function `{name}`, which is part of this process"
             ),
-            External::Routine(_) => Problem::new(
-                Kind::Target,
-                format!("an object cannot call the library routine `{name}`"),
-                "use small matrices, whose factorizations are compiled into scalar operations, or `jit(f).call`",
-            ),
-        };
-        return Err(problem.at(location));
+            "leave the call out of the function, or run it with `jit(f).call`",
+        );
+        return Err(problem.at(signature.location));
     }
     if let Some(limited) = program.limited.values().next() {
         let problem = Problem::new(
