@@ -1,5 +1,6 @@
 //! The module of an object: it decides which of the functions that code calls are part of the object.
 //!
+//! An object may have several programs, whose functions are emitted one program after the other ([`CodeModule::begin`]).
 //! Functions of the object have local symbols, so that two objects, of two versions, can be parts of one program. The
 //! exception is the entry. Functions of the C library are undefined symbols; other functions that an object cannot contain
 //! are errors.
@@ -32,7 +33,10 @@ pub(super) enum Own {
 /// The module of an object.
 pub(super) struct CodeModule<'a> {
     module: ObjectModule,
+    /// The functions that the code of the current program may call.
     symbols: &'a Symbols,
+    /// The part of symbols that distinguishes the functions of the current program from those of others.
+    program: &'static str,
     /// The functions of the runtime that the code calls, by name.
     called: OrderedMap<String, FuncId>,
     /// Those that are part of the object and still to be emitted.
@@ -44,10 +48,23 @@ pub(super) struct CodeModule<'a> {
 }
 
 impl<'a> CodeModule<'a> {
-    /// Returns a module whose code may call the functions `symbols`.
+    /// Returns a module whose first program may call the functions `symbols`.
     pub(super) fn new(module: ObjectModule, symbols: &'a Symbols) -> CodeModule<'a> {
-        let (called, open) = (OrderedMap::default(), Vec::new());
-        CodeModule { module, symbols, called, open, undefined: Vec::new(), missing: Vec::new() }
+        CodeModule {
+            module,
+            symbols,
+            program: "",
+            called: OrderedMap::default(),
+            open: Vec::new(),
+            undefined: Vec::new(),
+            missing: Vec::new(),
+        }
+    }
+
+    /// Continues with another program, whose code may call the functions `symbols`. `name` is a part of the symbols of
+    /// its functions.
+    pub(super) fn begin(&mut self, name: &'static str, symbols: &'a Symbols) {
+        (self.program, self.symbols) = (name, symbols);
     }
 
     /// Returns a function that is declared as part of the object and not yet emitted.
@@ -122,7 +139,10 @@ impl Module for CodeModule<'_> {
     fn declare_function(&mut self, name: &str, l: Linkage, s: &Signature) -> ModuleResult<FuncId> {
         match l {
             Linkage::Import => self.runtime(name, s),
-            Linkage::Local => self.module.declare_function(&local(name), l, s),
+            Linkage::Local => {
+                let name = local(&format!("{}{name}", self.program));
+                self.module.declare_function(&name, l, s)
+            }
             Linkage::Export | Linkage::Hidden | Linkage::Preemptible => {
                 self.module.declare_function(name, l, s)
             }
