@@ -124,7 +124,8 @@ pub use host_calls::{Failure, callback, callback_batched, debug_print, tap, tap_
 pub use implicit::*;
 #[doc(inline)]
 pub use jit::{
-    CallReport, Compiled, Explanation, Jit, SimplifyReport, Stage, eval_shape, jit, run,
+    CallReport, Compiled, Explanation, Jit, RowResults, SimplifyReport, Stacked, Stage, Summed,
+    eval_shape, jit, run,
 };
 #[doc(inline)]
 pub use linalg::{MatrixNorm, Triangle};
@@ -181,7 +182,8 @@ pub use var::{IntoVar, Var};
 /// * **Batches**: [`vmap`], [`vmap_axes`] with [`BatchAxes`], [`AxisLeaf`].
 /// * **Control flow**: [`cond`], [`switch`], [`fori_loop`], [`while_loop`], [`scan`], [`scan_reverse`], [`map`],
 ///   [`associative_scan`], [`Count`], [`outline`].
-/// * **Running**: [`jit()`], [`Jit`], [`run`], [`eval_shape`], [`Cancel`]; recordings by [`record`],
+/// * **Running**: [`jit()`], [`Jit`], [`run`], [`eval_shape`], [`Cancel`]; functions of one row by [`Stacked`],
+///   [`Summed`], [`RowResults`]; recordings by [`record`],
 ///   [`record_within`], [`recorded_vjp`], [`recorded_bytes`], [`Tape`].
 /// * **State and the host**: [`Ref`], [`callback`], [`callback_batched`], [`debug_print`], [`tap`],
 ///   [`tap_cotangent`].
@@ -200,7 +202,7 @@ pub mod prelude {
     pub use crate::define_by_run::{Tape, record, record_within, recorded_bytes, recorded_vjp};
     pub use crate::host_calls::{callback, callback_batched, debug_print, tap, tap_cotangent};
     pub use crate::implicit::*;
-    pub use crate::jit::{Jit, eval_shape, jit, run};
+    pub use crate::jit::{Jit, RowResults, Stacked, Summed, eval_shape, jit, run};
     pub use crate::linalg::{MatrixNorm, Triangle};
     pub use crate::nn::attention::{Attention, dot_product_attention};
     pub use crate::ops::functions::*;

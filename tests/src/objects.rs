@@ -4,6 +4,7 @@
 //! each call, a true bool may be any byte but 0, and the bytes around each array must not change. It calls each entry twice.
 
 use crate::{Agreement, Failure};
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,10 +13,11 @@ use tapeloom::object::Object;
 use tapeloom_ir::{ArrayType, Dtype, Tensor};
 
 /// An object with arguments, and the results of machine code in memory.
+#[derive(Clone)]
 pub struct ObjectCase {
-    /// The object; the names of the objects of a program differ.
+    /// The object. Different objects of a program have different names.
     pub object: Object,
-    /// The arguments of the entry.
+    /// The arguments of the entry. If the number of rows is an argument as well, it is the leading extent of arrays with rows.
     pub args: Vec<Tensor>,
     /// The expected results.
     pub want: Vec<Tensor>,
@@ -117,7 +119,8 @@ pub fn check(toolchain: &Toolchain, cases: &[ObjectCase]) -> Result<(), Failure>
     }
     std::fs::write(path("arguments"), data)?;
     std::fs::write(path("main.c"), main_of(cases))?;
-    let objects = cases.iter().map(|case| path(&format!("{}.o", case.object.name())));
+    let names: BTreeSet<&str> = cases.iter().map(|case| case.object.name()).collect();
+    let objects = names.iter().map(|name| path(&format!("{name}.o")));
     let (compiler, options) = toolchain.compile.split_first().ok_or("no compiler")?;
     let compiled = Command::new(compiler)
         .args(options)
@@ -210,37 +213,47 @@ fn main_of(cases: &[ObjectCase]) -> String {
         let _ = writeln!(text, "#include \"{}.h\"", case.object.name());
     }
     text += HELPERS;
-    for case in cases {
-        text += &call_of(case);
+    for (i, case) in cases.iter().enumerate() {
+        text += &call_of(case, i);
     }
     text += "\nint main(void) {\n    in = fopen(\"arguments\", \"rb\");\n    out = fopen(\"results\", \"wb\");\n";
-    for case in cases {
-        let _ = writeln!(text, "    call_{}();", case.object.name());
+    for i in 0..cases.len() {
+        let _ = writeln!(text, "    call_{i}();");
     }
     text + "    return fclose(out);\n}\n"
 }
 
-fn call_of(case: &ObjectCase) -> String {
+impl ObjectCase {
+    /// Returns the number of rows, if it is an argument of the entry.
+    pub fn rows(&self) -> Option<usize> {
+        self.object.block_rows()?;
+        let mut arguments = self.object.arguments().iter().zip(&self.args);
+        arguments.find(|(field, _)| field.per_row).map(|(_, x)| x.ty().shape[0])
+    }
+}
+
+fn call_of(case: &ObjectCase, number: usize) -> String {
     let object = &case.object;
     let (name, upper) = (object.name(), object.name().to_ascii_uppercase());
     let size = |ty: &ArrayType| (ty.bytes(), ty.dtype.bytes());
-    let mut text = format!("\nstatic void call_{name}(void) {{\n");
-    let mut names = Vec::new();
-    for (i, field) in object.arguments().iter().enumerate() {
-        let (bytes, element) = size(&field.ty);
+    let mut text = format!("\nstatic void call_{number}(void) {{\n");
+    let mut names: Vec<String> = case.rows().map(|n| n.to_string()).into_iter().collect();
+    let count = names.len();
+    for (i, x) in case.args.iter().enumerate() {
+        let (bytes, element) = size(x.ty());
         let _ = writeln!(text, "    void *a{i} = argument({bytes}, {element});");
         names.push(format!("a{i}"));
     }
-    for (i, field) in object.results().iter().enumerate() {
-        let (bytes, element) = size(&field.ty);
+    for (i, y) in case.want.iter().enumerate() {
+        let (bytes, element) = size(y.ty());
         let _ = writeln!(text, "    void *r{i} = memory({bytes}, {element});");
         names.push(format!("r{i}"));
     }
     let _ = writeln!(text, "    void *w = memory({upper}_WORKSPACE_BYTES, 0);");
     let _ = writeln!(text, "    tl_arena tape = {{malloc(64), 64, 0, 0}};");
     let _ = writeln!(text, "    for (int twice = 0; twice < 2; twice++) {{\n        int status;");
-    for (i, field) in object.results().iter().enumerate() {
-        let _ = writeln!(text, "        poison(r{i}, {});", field.ty.bytes());
+    for (i, y) in case.want.iter().enumerate() {
+        let _ = writeln!(text, "        poison(r{i}, {});", y.ty().bytes());
     }
     names.push(format!("{upper}_WORKSPACE_BYTES ? w : NULL"));
     names.push(format!("{upper}_USES_TAPE ? &tape : NULL"));
@@ -250,14 +263,13 @@ fn call_of(case: &ObjectCase) -> String {
         text,
         "        if (status) {{ fprintf(stderr, \"{name}: status %d\\n\", status); exit(94); }}\n    }}"
     );
-    let all = names.iter().take(object.arguments().len() + object.results().len());
-    let types = object.arguments().iter().chain(object.results()).map(|field| field.ty.bytes());
-    for (array, bytes) in all.zip(types) {
+    let all = case.args.iter().chain(&case.want).map(|x| x.ty().bytes());
+    for (array, bytes) in names.iter().skip(count).zip(all) {
         let _ = writeln!(text, "    guarded(\"{name}\", {array}, {bytes});");
     }
     let _ = writeln!(text, "    guarded(\"{name}\", w, {upper}_WORKSPACE_BYTES);");
-    for (i, field) in object.results().iter().enumerate() {
-        let _ = writeln!(text, "    fwrite(r{i}, 1, {}, out);", field.ty.bytes());
+    for (i, y) in case.want.iter().enumerate() {
+        let _ = writeln!(text, "    fwrite(r{i}, 1, {}, out);", y.ty().bytes());
     }
     text + "    free(tape.memory);\n}\n"
 }

@@ -57,7 +57,8 @@ sweeps! {
     GuardedNests = "codegen::simd::guard_pages::nothing_outside_of_arrays_is_touched", gate 300 in 1.0 s, nightly 10000;
     // Drawn: programs from recipes (`random::fuzz`).
     Xla = "laws::xla::random_programs_agree", gate 150 in 0.0 s, nightly 3000;
-    Objects = "programs::objects::random_programs_have_the_same_bits", gate 20 in 0.7 s, nightly 1000;
+    Objects = "programs::objects::random_programs_have_the_same_bits", gate 14 in 0.5 s, nightly 1000;
+    ObjectRows = "programs::object_rows::random_programs_have_the_same_bits", gate 4 in 0.2 s, nightly 1000;
     StableHlo = "laws::stablehlo::random_programs_are_written", gate 100 in 0.2 s, nightly 6000;
     Text = "random::fuzz::text_says_everything", gate 200 in 0.1 s, nightly 6000;
     Values = "random::fuzz::passes_kernels_and_machine_code_keep_the_values", gate 300 in 0.9 s, nightly 6000;

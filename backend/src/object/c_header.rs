@@ -61,11 +61,21 @@ pub(super) fn text(object: &Object) -> String {
         object.workspace_bytes,
         u8::from(object.uses_arena)
     );
+    if let Some(rows) = object.block_rows {
+        text.truncate(text.len() - 1);
+        let _ = writeln!(text, "#define {upper}_BLOCK_ROWS {rows}\n");
+    }
     text += "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n/*\n";
+    if object.block_rows.is_some() {
+        text += " * n: the number of rows; it may be 0\n";
+    }
     for (field, of) in object.fields() {
-        let Field { path, name, ty } = field;
-        let elements = ty.shape.elements();
-        let _ = writeln!(text, " * {name}: {of} `{path}`, {ty}, {elements} elements in rows");
+        let (name, path, elements) = (&field.name, &field.path, field.elements());
+        let array = field.array();
+        let _ = writeln!(text, " * {name}: {of} `{path}`, {array}, {elements} elements in rows");
+    }
+    if let Some(line) = object.order_of_sums() {
+        let _ = write!(text, " *\n * {line}\n");
     }
     text += " *\n * Results overlap neither one another nor an argument nor the workspace. A bool is true if its byte is not 0.\n";
     text += if object.workspace_bytes == 0 {
@@ -78,9 +88,10 @@ pub(super) fn text(object: &Object) -> String {
     } else {
         " * The tape may be null.\n */\n"
     };
-    let _ = write!(text, "int {name}(");
+    let _ =
+        write!(text, "int {name}({}", if object.block_rows.is_some() { "size_t n, " } else { "" });
     for (field, of) in object.fields() {
-        let constant = if of == "argument" { "const " } else { "" };
+        let constant = if of == ARGUMENT { "const " } else { "" };
         let ty = c_type(field.ty.dtype);
         let _ = write!(text, "{constant}{ty} *TAPELOOM_RESTRICT {}, ", field.name);
     }
@@ -106,11 +117,27 @@ fn link(object: &Object) -> String {
     }
 }
 
+/// The word for an argument in the texts of objects.
+pub(super) const ARGUMENT: &str = "argument";
+
 impl Object {
     /// Returns arguments and results, each with the word for it.
     pub(super) fn fields(&self) -> impl Iterator<Item = (&Field, &'static str)> {
-        let arguments = self.arguments.iter().map(|field| (field, "argument"));
-        arguments.chain(self.results.iter().map(|field| (field, "result")))
+        let arguments = self.arguments.iter().map(|field| (field, ARGUMENT));
+        let results = self.results.iter().map(|field| match (self.block_rows, field.per_row) {
+            (None, _) => (field, "result"),
+            (Some(_), true) => (field, "stacked result"),
+            (Some(_), false) => (field, "summed result"),
+        });
+        arguments.chain(results)
+    }
+
+    /// Returns sentences on the order of the terms of sums over rows, if there are any.
+    pub(super) fn order_of_sums(&self) -> Option<String> {
+        let rows = self.block_rows.filter(|_| self.results.iter().any(|field| !field.per_row))?;
+        Some(format!(
+            "A summed result is 0, plus the sum of each block of {rows} rows in order, plus the value of each of the last n % {rows} rows in order."
+        ))
     }
 }
 
@@ -131,7 +158,7 @@ fn c_type(dtype: Dtype) -> &'static str {
 pub(super) fn identifier(path: &str, taken: &[String]) -> String {
     let words = path.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
     let mut name = words.collect::<Vec<_>>().join("_");
-    let reserved = ["workspace", "tape"];
+    let reserved = ["workspace", "tape", "n"];
     while taken.contains(&name) || reserved.contains(&name.as_str()) || name.is_empty() {
         name.push('_');
     }

@@ -19,6 +19,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! [`compile_rows`] makes an object whose number of rows is an argument, from the programs of a block of rows and of one row.
+//!
 //! # What an object contains
 //!
 //! The code is position independent, and calls nothing of this library. Captured tensors are read-only data. Functions such
@@ -38,14 +40,17 @@ mod c_header;
 mod python;
 mod rust_module;
 
-use crate::codegen::object as code;
+use crate::codegen::object::{self as code, Content, Part, RowArray, RowArrays};
 use crate::compile::lowered;
+use crate::loop_ir::Program;
+use crate::machine::MachineModel;
 use crate::passes::{Context, NATIVE, OBJECT};
 use crate::target::Options as CodeOptions;
 use std::fmt;
+use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use tapeloom_ir::{ArrayType, FuncId, Kind, Module, Problem, Tensor};
+use tapeloom_ir::{ArrayType, Dtype, FuncId, Kind, Module, Problem, Tensor};
 
 pub use tapeloom_ir::Isa;
 pub use target_lexicon::Triple;
@@ -85,6 +90,35 @@ impl From<&str> for Options {
     }
 }
 
+/// Options of an object whose number of rows is an argument.
+///
+/// ```
+/// use std::num::NonZeroUsize;
+/// use tapeloom_backend::object::RowOptions;
+/// let options = RowOptions { block_rows: NonZeroUsize::new(16), ..RowOptions::from("f") };
+/// assert_eq!(options.object.name, "f");
+/// ```
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct RowOptions {
+    /// The name of the entry and the machine.
+    pub object: Options,
+    /// The number of rows of a block. By default 64, or a smaller power of two from 8 on, so that the memory of a block
+    /// remains in the cache ([`block_rows`]).
+    pub block_rows: Option<NonZeroUsize>,
+}
+
+impl From<&str> for RowOptions {
+    fn from(name: &str) -> RowOptions {
+        Options::new(name).into()
+    }
+}
+
+impl From<Options> for RowOptions {
+    fn from(object: Options) -> RowOptions {
+        RowOptions { object, block_rows: None }
+    }
+}
+
 /// The arguments and results of a function, as its caller names them.
 #[derive(Clone, Debug)]
 pub struct Interface<'a> {
@@ -96,6 +130,25 @@ pub struct Interface<'a> {
     pub captured: &'a [Tensor],
 }
 
+/// The arguments and results of a function of one row, as the callers of its object name them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RowInterface {
+    /// The arguments: those of the row, and those that all rows share.
+    pub arguments: Vec<RowField>,
+    /// The results: those that are stacked, and those that are summed over the rows.
+    pub results: Vec<RowField>,
+}
+
+/// An argument or result of a function of one row.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RowField {
+    /// The path in the tree of arguments or results.
+    pub path: String,
+    /// Whether the array of the object has one part for each row, along its leading axis. Other arguments are shared by all
+    /// rows, and other results are sums over the rows.
+    pub per_row: bool,
+}
+
 /// An argument or a result of an entry.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Field {
@@ -103,8 +156,27 @@ pub struct Field {
     pub path: String,
     /// The name of the parameter, an identifier of C.
     pub name: String,
-    /// The type: dtype and shape.
+    /// The type: dtype and shape, without the axis of rows.
     pub ty: ArrayType,
+    /// Whether the array has a leading axis of `n` rows, where `n` is an argument of the entry.
+    pub per_row: bool,
+}
+
+impl Field {
+    /// Returns the dtype and the shape, such as `f64[n,3]`.
+    fn array(&self) -> String {
+        if !self.per_row {
+            return self.ty.to_string();
+        }
+        let inner: String = self.ty.shape.iter().map(|extent| format!(",{extent}")).collect();
+        format!("{}[n{inner}]", self.ty.dtype)
+    }
+
+    /// Returns the number of elements, such as `n * 3`.
+    fn elements(&self) -> String {
+        let rows = if self.per_row { "n * " } else { "" };
+        format!("{rows}{}", self.ty.shape.elements())
+    }
 }
 
 /// A compiled function as a relocatable file, with all that its callers must know.
@@ -117,6 +189,7 @@ pub struct Object {
     undefined: Vec<String>,
     workspace_bytes: usize,
     uses_arena: bool,
+    block_rows: Option<NonZeroUsize>,
 }
 
 impl Object {
@@ -169,6 +242,14 @@ impl Object {
         self.uses_arena
     }
 
+    /// Returns the number of rows of a block, if the number of rows is the first argument of the entry; otherwise `None`.
+    ///
+    /// A sum over rows is 0, plus the sum of each block in order, plus the value of each row behind the last whole block in
+    /// order.
+    pub fn block_rows(&self) -> Option<NonZeroUsize> {
+        self.block_rows
+    }
+
     /// Returns the arguments, in the order of the entry's parameters.
     pub fn arguments(&self) -> &[Field] {
         &self.arguments
@@ -208,6 +289,59 @@ impl fmt::Debug for Object {
     }
 }
 
+/// A function that is lowered to the loop program of an object.
+#[derive(Clone)]
+pub struct Lowered {
+    program: Program,
+    arguments: Vec<ArrayType>,
+    results: Vec<ArrayType>,
+    captured: Vec<Tensor>,
+    machine: MachineModel,
+}
+
+impl Lowered {
+    /// Lowers a function. The values of its last parameters, `captured`, become data of the object. The options `code` choose
+    /// the machine model; objects have neither limits nor timers nor threads.
+    ///
+    /// # Errors
+    /// Those of [`compile`](crate::compile()).
+    pub fn of(
+        module: &Module,
+        func: FuncId,
+        code: &CodeOptions,
+        captured: &[Tensor],
+    ) -> Result<Lowered, Problem> {
+        let (mut program, ..) = lowered(module, func, code, &NATIVE)?;
+        OBJECT.run(&mut program, &mut Context::default())?;
+        // Machine code checks nothing at run time, so it is made of what is proved.
+        crate::loop_ir::check(&program)?;
+        let f = module.function(func);
+        let arrays = |types: Vec<tapeloom_ir::Type>| -> Vec<ArrayType> {
+            types.iter().filter_map(|ty| ty.as_array().cloned()).collect()
+        };
+        let mut arguments = arrays(f.param_types());
+        arguments.truncate(arguments.len().saturating_sub(captured.len()));
+        let (results, captured) = (arrays(f.result_types()), captured.to_vec());
+        Ok(Lowered { program, arguments, results, captured, machine: code.machine })
+    }
+
+    fn part(&self) -> Part<'_> {
+        Part { program: &self.program, captured: &self.captured }
+    }
+
+    /// Returns the bytes of workspace, arguments and results.
+    fn bytes(&self) -> usize {
+        let arrays = self.arguments.iter().chain(&self.results).map(ArrayType::bytes);
+        arrays.fold(self.program.entry.workspace, usize::saturating_add)
+    }
+}
+
+impl fmt::Debug for Lowered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Lowered({})", self.program.entry.name)
+    }
+}
+
 /// Compiles a function to an object. The options `code` choose the machine model; objects have neither limits nor timers nor
 /// threads.
 ///
@@ -221,45 +355,148 @@ pub fn compile(
     interface: &Interface<'_>,
     options: &Options,
 ) -> Result<Object, Problem> {
-    check_name(&options.name)?;
-    let (mut program, ..) = lowered(module, func, code, &NATIVE)?;
-    OBJECT.run(&mut program, &mut Context::default())?;
-    // Machine code checks nothing at run time, so it is made of what is proved.
-    crate::loop_ir::check(&program)?;
-    let f = module.function(func);
-    let arrays = |types: Vec<tapeloom_ir::Type>| -> Vec<ArrayType> {
-        types.iter().filter_map(|ty| ty.as_array().cloned()).collect()
+    let whole = Lowered::of(module, func, code, interface.captured)?;
+    let fields = |paths: &[String], types: &[ArrayType]| -> Option<Fields> {
+        let ty = |(path, ty): (&String, &ArrayType)| (path.clone(), ty.clone(), false);
+        (paths.len() == types.len()).then(|| paths.iter().zip(types).map(ty).collect())
     };
-    let (inputs, outputs) = (arrays(f.param_types()), arrays(f.result_types()));
-    let counts = [interface.arguments.len() + interface.captured.len(), interface.results.len()];
-    if counts != [inputs.len(), outputs.len()] {
+    let fields = fields(&interface.arguments, &whole.arguments)
+        .zip(fields(&interface.results, &whole.results));
+    object(Content::Whole(whole.part()), whole.machine, None, fields, options)
+}
+
+/// Compiles a function of one row to an object whose number of rows is an argument of the entry. `row` is the function, and
+/// `block` is the function of `rows` rows: its arguments and results with rows have a leading axis of that extent, and its
+/// other results are sums over these rows. Both have the types of arguments and results in the same order.
+///
+/// # Errors
+/// Those of [`compile`]; [`Kind::Dtype`] if a bool is summed.
+///
+/// ```
+/// use tapeloom_backend::object::{self, Lowered, RowField, RowInterface};
+/// use tapeloom_ir::parse_module;
+/// let text = "func @row(%0: f64[3]) -> (f64[3]) {
+///   return %0
+/// }
+/// func @block(%0: f64[8,3]) -> (f64[3]) {
+///   %1: f64[3] = reduce_sum{axes=[0]} %0
+///   return %1
+/// }";
+/// let module = parse_module(text).map_err(|e| e[0].clone())?;
+/// let lowered: Result<Vec<Lowered>, _> =
+///     module.iter().map(|(f, _)| Lowered::of(&module, f, &Default::default(), &[])).collect();
+/// let [row, block] = lowered?.try_into().map_err(|_| "two functions")?;
+/// let field = |path: &str, per_row| vec![RowField { path: path.into(), per_row }];
+/// let interface = RowInterface { arguments: field("x", true), results: field("y", false) };
+/// let rows = 8.try_into()?;
+/// let object = object::compile_rows(&row, (&block, rows), &interface, &"sum_rows".into())?;
+/// assert!(object.header().contains("int sum_rows(size_t n, const double *TAPELOOM_RESTRICT x,"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn compile_rows(
+    row: &Lowered,
+    (block, rows): (&Lowered, NonZeroUsize),
+    interface: &RowInterface,
+    options: &Options,
+) -> Result<Object, Problem> {
+    let fields = |of: &[RowField], row: &[ArrayType], block: &[ArrayType]| -> Option<Fields> {
+        let of_block = of.iter().zip(row).map(|(field, ty)| match field.per_row {
+            true => ArrayType { dtype: ty.dtype, shape: ty.shape.with_leading(rows.get()) },
+            false => ty.clone(),
+        });
+        let same = of.len() == row.len() && of_block.eq(block.iter().cloned());
+        let one = |(of, ty): (&RowField, &ArrayType)| (of.path.clone(), ty.clone(), of.per_row);
+        same.then(|| of.iter().zip(row).map(one).collect())
+    };
+    let fields = fields(&interface.arguments, &row.arguments, &block.arguments).zip(fields(
+        &interface.results,
+        &row.results,
+        &block.results,
+    ));
+    for (RowField { path, per_row }, ty) in interface.results.iter().zip(&row.results) {
+        if !per_row && ty.dtype == Dtype::Bool {
+            return Err(bool_sum(path, ty));
+        }
+    }
+    let arrays = |of: &[RowField], types: &[ArrayType]| {
+        let one =
+            |(of, ty): (&RowField, &ArrayType)| RowArray { ty: ty.clone(), per_row: of.per_row };
+        of.iter().zip(types).map(one).collect()
+    };
+    let arrays = RowArrays {
+        block_rows: rows.get(),
+        arguments: arrays(&interface.arguments, &row.arguments),
+        results: arrays(&interface.results, &row.results),
+    };
+    let content = Content::Rows { block: block.part(), row: row.part(), arrays: &arrays };
+    object(content, row.machine, Some(rows), fields, options)
+}
+
+/// Returns the error for a sum of bools over rows. `path` is the result.
+pub fn bool_sum(path: &str, ty: &ArrayType) -> Problem {
+    Problem::new(
+        Kind::Dtype,
+        format!("`{path}` is summed over the rows, and is {ty}"),
+        "convert it to numbers, as in `x.convert(Dtype::I64)`, or stack it",
+    )
+}
+
+/// Returns the number of rows of a block whose memory (workspace, arguments, results) remains in the cache of the machine
+/// model: 64, or a smaller power of two from 8 on. `row` is the program of one row, and `block` that of [`BLOCK_ROWS`] rows.
+/// The number depends neither on the triple nor on the instructions, so sums have the same bits on all machines.
+pub fn block_rows(row: &Lowered, block: &Lowered) -> NonZeroUsize {
+    let per_row = block.bytes().saturating_sub(row.bytes()) / (BLOCK_ROWS.get() - 1);
+    let cache = size_of::<f64>() * row.machine.cached_elements;
+    let fit = cache.checked_div(per_row).map_or(BLOCK_ROWS.get(), |rows| rows.clamp(8, 64));
+    NonZeroUsize::new(1 << fit.ilog2()).unwrap_or(BLOCK_ROWS)
+}
+
+/// The largest number of rows of a block that [`block_rows`] chooses. A call of a block costs about as much as that of a few
+/// rows beyond its arithmetic, and the rows behind the last block are computed one by one, so neither 8 nor 512 is better for
+/// small rows.
+pub const BLOCK_ROWS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(63);
+
+/// Arguments or results of an entry: path, type of a row or of the whole, and whether there is one for each row.
+type Fields = Vec<(String, ArrayType, bool)>;
+
+/// Emits programs as an object. `fields` are the arguments and results of the entry, or `None` if the programs have others.
+fn object(
+    content: Content<'_>,
+    machine: MachineModel,
+    block_rows: Option<NonZeroUsize>,
+    fields: Option<(Fields, Fields)>,
+    options: &Options,
+) -> Result<Object, Problem> {
+    check_name(&options.name)?;
+    let Some((arguments, results)) = fields else {
         return Err(Problem::internal(
             "an object with other arguments or results than its function",
         ));
-    }
+    };
     let target = (&options.triple, options.isa);
-    let emit = || code::emit(&program, code.machine, &options.name, interface.captured, target);
+    let emit = || code::emit(content, machine, &options.name, target);
     // Cranelift reports its internal errors by panicking.
     let made = catch_unwind(AssertUnwindSafe(emit)).unwrap_or_else(|_| {
         Err(Problem::internal(format!("the code generator panicked on @{}", options.name)))
     })?;
     let mut taken = Vec::new();
-    let mut fields = |paths: &[String], types: Vec<ArrayType>| -> Vec<Field> {
-        let named = paths.iter().zip(types).map(|(path, ty)| {
-            let name = c_header::identifier(path, &taken);
+    let mut named = |fields: Fields| -> Vec<Field> {
+        let named = fields.into_iter().map(|(path, ty, per_row)| {
+            let name = c_header::identifier(&path, &taken);
             taken.push(name.clone());
-            Field { path: path.clone(), name, ty }
+            Field { path, name, ty, per_row }
         });
         named.collect()
     };
     Ok(Object {
         options: options.clone(),
-        arguments: fields(&interface.arguments, inputs),
-        results: fields(&interface.results, outputs),
+        arguments: named(arguments),
+        results: named(results),
         bytes: made.bytes,
         undefined: made.undefined,
         workspace_bytes: made.memory.workspace,
         uses_arena: made.memory.arena,
+        block_rows,
     })
 }
 

@@ -30,7 +30,7 @@ class _Arena(ctypes.Structure):
 
 _entry = ctypes.CDLL(str(pathlib.Path(__file__).resolve().with_name("lib@NAME@.so"))).@NAME@
 _entry.restype = ctypes.c_int
-_entry.argtypes = [ctypes.c_void_p] * (len(_ARGUMENTS) + len(_RESULTS) + 2)
+_entry.argtypes = @COUNT_TYPE@[ctypes.c_void_p] * (len(_ARGUMENTS) + len(_RESULTS) + 2)
 
 
 def _array(x, path, dtype, shape, written):
@@ -53,19 +53,19 @@ def _aligned(bytes):
     return memory, -(-memory.ctypes.data // _ALIGNMENT) * _ALIGNMENT
 
 
-def @NAME@(@PARAMETERS@out=None):
+@ROWS@def @NAME@(@PARAMETERS@out=None):
     """Returns the results, as arrays; one result is not in a tuple. `out` has arrays for them, which are written.
 
 @DOCUMENTATION@    """
     given = (@PARAMETERS@)
-    arguments = [_array(x, *field, False) for x, field in zip(given, _ARGUMENTS)]
+@SIZES@    arguments = [_array(x, *field, False) for x, field in zip(given, @ARGUMENT_FIELDS@)]
     if out is None:
-        results = [np.empty(shape, dtype) for _, dtype, shape in _RESULTS]
+        results = [np.empty(shape, dtype) for _, dtype, shape in @RESULT_FIELDS@]
     else:
         out = out if isinstance(out, (tuple, list)) else (out,)
         if len(out) != len(_RESULTS):
             raise TypeError(f"`out` must have {len(_RESULTS)} arrays, got {len(out)}")
-        results = [_array(x, *field, True) for x, field in zip(out, _RESULTS)]
+        results = [_array(x, *field, True) for x, field in zip(out, @RESULT_FIELDS@)]
     workspace, at = _aligned(_WORKSPACE)
     tape, bytes = None, 1 << 16
     while True:
@@ -73,7 +73,7 @@ def @NAME@(@PARAMETERS@out=None):
             memory = np.empty(bytes // 8, np.uint64)
             tape = _Arena(memory.ctypes.data, memory.nbytes, 0, 0)
         pointers = [x.ctypes.data for x in arguments + results]
-        status = _entry(*pointers, at, ctypes.addressof(tape) if tape else None)
+        status = _entry(@COUNT_VALUE@*pointers, at, ctypes.addressof(tape) if tape else None)
         if status != _FULL:
             break
         bytes = 2 * tape.needed
@@ -83,12 +83,33 @@ def @NAME@(@PARAMETERS@out=None):
     return results[0] if len(results) == 1 else results
 "#;
 
+/// Functions of objects whose number of rows is an argument. In the lists of arrays, this number is `None`.
+const ROWS: &str = r#"def _rows(given):
+    """Returns the number of rows: the leading extent of the first array that has rows."""
+    shapes = [np.shape(x) for x, (_, _, shape) in zip(given, _ARGUMENTS) if None in shape]
+    return shapes[0][0] if shapes[0] else 0
+
+
+def _of_rows(fields, n):
+    """Returns the fields for `n` rows."""
+    return [(path, dtype, tuple(n if k is None else k for k in shape)) for path, dtype, shape in fields]
+
+
+"#;
+
+/// The statements of a call that find the number of rows.
+const SIZES: &str = "    n = _rows(given)
+    argument_fields, result_fields = _of_rows(_ARGUMENTS, n), _of_rows(_RESULTS, n)
+";
+
 /// Returns the text of the module.
 pub(super) fn text(object: &Object) -> String {
     let rows = |fields: &[Field]| {
         let mut text = String::new();
-        for Field { path, ty, .. } in fields {
-            let shape: String = ty.shape.iter().map(|n| format!("{n}, ")).collect();
+        for Field { path, ty, per_row, name: _ } in fields {
+            let rows = per_row.then(|| "None, ".to_owned());
+            let shape = rows.into_iter().chain(ty.shape.iter().map(|n| format!("{n}, ")));
+            let shape: String = shape.collect();
             // Writing to a string does not fail.
             let _ = writeln!(text, "    ({path:?}, {}, ({shape})),", numpy_type(ty.dtype));
         }
@@ -96,10 +117,19 @@ pub(super) fn text(object: &Object) -> String {
     };
     let mut documentation = String::new();
     for (field, of) in object.fields() {
-        let _ = writeln!(documentation, "    {}: {of} `{}`, {}", field.name, field.path, field.ty);
+        let _ =
+            writeln!(documentation, "    {}: {of} `{}`, {}", field.name, field.path, field.array());
+    }
+    if let Some(line) = object.order_of_sums() {
+        let _ = write!(documentation, "\n    {line}\n");
     }
     let parameters: String =
         object.arguments.iter().map(|field| format!("{}, ", field.name)).collect();
+    let of_rows = |text: &'static str| if object.block_rows.is_some() { text } else { "" };
+    let [argument_fields, result_fields] = match object.block_rows {
+        None => ["_ARGUMENTS", "_RESULTS"],
+        Some(_) => ["argument_fields", "result_fields"],
+    };
     let word = |holds: bool| if holds { "True" } else { "False" };
     let replaced = [
         ("@NAME@", object.name().to_owned()),
@@ -114,6 +144,12 @@ pub(super) fn text(object: &Object) -> String {
         ("@USES_TAPE@", word(object.uses_arena).to_owned()),
         ("@PARAMETERS@", parameters),
         ("@DOCUMENTATION@", documentation),
+        ("@ROWS@", of_rows(ROWS).to_owned()),
+        ("@SIZES@", of_rows(SIZES).to_owned()),
+        ("@COUNT_TYPE@", of_rows("[ctypes.c_size_t] + ").to_owned()),
+        ("@COUNT_VALUE@", of_rows("n, ").to_owned()),
+        ("@ARGUMENT_FIELDS@", argument_fields.to_owned()),
+        ("@RESULT_FIELDS@", result_fields.to_owned()),
     ];
     replaced.iter().fold(MODULE.to_owned(), |text, (name, value)| text.replace(name, value))
 }

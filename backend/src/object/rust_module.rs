@@ -1,8 +1,9 @@
 //! The Rust module of an object: a safe function around its entry.
 
-use super::{Object, c_header::link_options};
+use super::c_header::{ARGUMENT, link_options};
+use super::{Field, Object};
 use std::fmt::Write;
-use tapeloom_ir::{ArrayType, Dtype};
+use tapeloom_ir::Dtype;
 
 const MODULE: &str = r#"//! @NAME@: made by tapeloom @VERSION@ for @TRIPLE@, @ISA@.
 //!
@@ -21,16 +22,7 @@ impl Workspace {
     }
 }
 
-/// The status of a call that failed, which is an error of the compiler.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Failed(pub i32);
-
-impl std::fmt::Display for Failed {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "@NAME@: status {}", self.0)
-    }
-}
-
+@FAILED@
 impl std::error::Error for Failed {}
 
 #[repr(C)]
@@ -45,42 +37,100 @@ struct Arena {
 ///
 @DOCUMENTATION@#[allow(clippy::too_many_arguments)]
 pub fn @NAME@(
-@PARAMETERS@    workspace: &mut Workspace,
+@COUNT@@PARAMETERS@    workspace: &mut Workspace,
 ) -> Result<(), Failed> {
     unsafe extern "C" {
-        fn @NAME@(@POINTERS@workspace: *mut u8, tape: *mut Arena) -> i32;
+        fn @NAME@(@COUNT_TYPE@@POINTERS@workspace: *mut u8, tape: *mut Arena) -> i32;
     }
-    loop {
+@LENGTHS@    loop {
         let mut arena = Arena { memory: std::ptr::null_mut(), bytes: 0, used: 0, needed: 0 };
 @TAPE_SET@        // SAFETY: arrays have the sizes and dtypes that the object was compiled for, and the borrows are disjoint.
         let status = unsafe {
-            @NAME@(@ARGUMENTS@workspace.bytes.as_mut_ptr().cast(), &mut arena)
+            @NAME@(@COUNT_VALUE@@ARGUMENTS@workspace.bytes.as_mut_ptr().cast(), &mut arena)
         };
         match status {
             0 => return Ok(()),
-@TAPE_GROW@            status => return Err(Failed(status)),
+@TAPE_GROW@            status => return Err(@STATUS@(status)),
         }
     }
 }
 "#;
 
+/// The error of an object for fixed shapes.
+const FAILED: &str = r#"/// The status of a call that failed, which is an error of the compiler.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Failed(pub i32);
+
+impl std::fmt::Display for Failed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "@NAME@: status {}", self.0)
+    }
+}
+"#;
+
+/// The error of an object whose number of rows is an argument.
+const FAILED_OF_ROWS: &str = r#"/// The error of a call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Failed {
+    /// A slice has another number of elements than `n` rows.
+    Length { array: &'static str, expected: usize, found: usize },
+    /// The status of the entry, which is an error of the compiler.
+    Status(i32),
+}
+
+impl std::fmt::Display for Failed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Failed::Length { array, expected, found } => {
+                write!(f, "@NAME@: `{array}` must have {expected} elements, and has {found}")
+            }
+            Failed::Status(status) => write!(f, "@NAME@: status {status}"),
+        }
+    }
+}
+
+fn check_length(array: &'static str, expected: usize, found: usize) -> Result<(), Failed> {
+    if expected == found { Ok(()) } else { Err(Failed::Length { array, expected, found }) }
+}
+"#;
+
 /// Returns the text of the module.
 pub(super) fn text(object: &Object) -> String {
-    let [mut documentation, mut parameters, mut pointers, mut arguments] =
-        [(); 4].map(|()| String::new());
+    let [mut documentation, mut parameters, mut pointers, mut arguments, mut lengths] =
+        [(); 5].map(|()| String::new());
+    let of_rows = |text: &'static str| if object.block_rows.is_some() { text } else { "" };
+    documentation += of_rows("/// - `n`: the number of rows\n");
     for (field, of) in object.fields() {
-        let (name, array) = (&field.name, array(&field.ty));
+        let (name, array) = (&field.name, array(field));
         let element = rust_type(field.ty.dtype);
         let (borrow, pointer, method) = match of {
-            "argument" => ("&", "*const", "as_ptr"),
+            ARGUMENT => ("&", "*const", "as_ptr"),
             _ => ("&mut ", "*mut", "as_mut_ptr"),
         };
         // Writing to a string does not fail.
-        let _ = writeln!(documentation, "/// - `{name}`: {of} `{}`, {}", field.path, field.ty);
+        let _ = writeln!(documentation, "/// - `{name}`: {of} `{}`, {}", field.path, field.array());
+        if field.per_row {
+            let elements = field.ty.shape.elements();
+            let _ = writeln!(
+                lengths,
+                "    check_length(\"{name}\", n.saturating_mul({elements}), {name}.len())?;"
+            );
+        }
         let _ = writeln!(parameters, "    {name}: {borrow}{array},");
         let _ = write!(pointers, "{name}: {pointer} {element}, ");
         let _ = write!(arguments, "{name}.{method}(), ");
     }
+    if let Some(line) = object.order_of_sums() {
+        let _ = write!(documentation, "///\n/// {line}\n");
+    }
+    if object.block_rows.is_some() {
+        documentation +=
+            "///\n/// # Errors\n/// [`Failed::Length`] if a slice of rows has another length.\n";
+    }
+    let (failed, status) = match object.block_rows {
+        None => (FAILED, "Failed"),
+        Some(_) => (FAILED_OF_ROWS, "Failed::Status"),
+    };
     let tape = |text: &'static str| if object.uses_arena { text } else { "" };
     let link = match link_options(object).as_str() {
         "" => String::new(),
@@ -90,6 +140,12 @@ pub(super) fn text(object: &Object) -> String {
         options => format!(" It needs `{}`.", options.trim()),
     };
     let replaced = [
+        ("@FAILED@", failed.to_owned()),
+        ("@STATUS@", status.to_owned()),
+        ("@COUNT@", of_rows("    n: usize,\n").to_owned()),
+        ("@COUNT_TYPE@", of_rows("n: usize, ").to_owned()),
+        ("@COUNT_VALUE@", of_rows("n, ").to_owned()),
+        ("@LENGTHS@", lengths),
         ("@NAME@", object.name().to_owned()),
         ("@VERSION@", env!("CARGO_PKG_VERSION").to_owned()),
         ("@TRIPLE@", object.options.triple.to_string()),
@@ -113,8 +169,12 @@ pub(super) fn text(object: &Object) -> String {
 }
 
 /// Returns the type of an array: its elements in rows.
-fn array(ty: &ArrayType) -> String {
-    format!("[{}; {}]", rust_type(ty.dtype), ty.shape.elements())
+fn array(field: &Field) -> String {
+    let element = rust_type(field.ty.dtype);
+    match field.per_row {
+        true => format!("[{element}]"),
+        false => format!("[{element}; {}]", field.ty.shape.elements()),
+    }
 }
 
 fn rust_type(dtype: Dtype) -> &'static str {

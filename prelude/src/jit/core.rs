@@ -26,7 +26,7 @@ use tapeloom_backend::{MachineModel, Options, Profile, Results, Target, stablehl
 use tapeloom_ir::trace::{self, Handle, Param, Traced};
 use tapeloom_ir::{ArrayType, Kind, Limits, Loc, Problem, Tensor, check_keys};
 #[cfg(feature = "native")]
-use tapeloom_transforms::{BEFORE_CODE, BEFORE_RELAXED_CODE};
+use tapeloom_transforms::{BEFORE_CODE, BEFORE_RELAXED_CODE, List as PassList};
 use tapeloom_transforms::{BEFORE_STABLEHLO, FLUSHED, changes};
 
 /// The structure of a call's arguments, without their leaves.
@@ -41,6 +41,18 @@ pub(super) trait CallArgs {
 /// A user's closure, wrapped for arguments of one form: a function from the handles of the arguments' leaves to the
 /// handles of the results' leaves, and the form of the results.
 pub(super) type Closure<'a> = dyn Fn(&[Handle]) -> (Vec<Handle>, Form) + 'a;
+
+/// A function of one row, for an object whose number of rows is an argument.
+#[cfg(feature = "native")]
+pub(super) struct RowFunction<'a> {
+    /// The arguments, those of the row and those that all rows share.
+    pub(super) arguments: Vec<object::RowField>,
+    /// Returns, for each result, whether it is stacked.
+    pub(super) per_row: &'a dyn Fn(&Form) -> Vec<bool>,
+    pub(super) row: &'a Closure<'a>,
+    /// The function of a block of rows.
+    pub(super) block: &'a Closure<'a>,
+}
 
 /// One compiled program.
 pub(super) struct Entry {
@@ -537,24 +549,7 @@ impl Core {
         options: &object::Options,
     ) -> Result<Object, Error> {
         let at = |p: Problem| Error::at(p, self.at);
-        let refused = |message, help| Err(at(Problem::new(Kind::Target, message, help)));
-        if self.limits.is_some() {
-            return refused(
-                "an object has no limit on the iterations of its loops, and cannot be cancelled",
-                "make the object of a `jit` without `max_steps` and `cancelled_by`",
-            );
-        }
-        let native = matches!(self.target, Target::Native(_));
-        let passes = match self.engine {
-            Engine::Native if native => &BEFORE_CODE,
-            Engine::Relaxed if native => &BEFORE_RELAXED_CODE,
-            Engine::Native | Engine::Relaxed | Engine::Interpreter | Engine::Finite => {
-                return refused(
-                    "an object is machine code, and this function runs on another engine",
-                    "make the object of a `jit` without `on`, `interpreted` and `nan_check`",
-                );
-            }
-        };
+        let passes = self.passes_of_objects().map_err(at)?;
         let Traced { mut module, function, tensors, output } =
             self.traced(&types(leaves), closure)?;
         let interface = object::Interface {
@@ -566,6 +561,76 @@ impl Core {
             object::compile(&module, function, &self.options(false), &interface, options)
         });
         made.map_err(at)
+    }
+
+    /// Returns an object whose number of rows is an argument. `leaves` are arguments of one row.
+    #[cfg(feature = "native")]
+    pub(super) fn object_rows(
+        &self,
+        leaves: &TensorRefs<'_>,
+        function: RowFunction<'_>,
+        options: &object::RowOptions,
+    ) -> Result<Object, Error> {
+        let at = |p: Problem| Error::at(p, self.at);
+        let RowFunction { arguments, per_row, row, block } = function;
+        if !arguments.iter().any(|argument| argument.per_row) {
+            return Err(at(Problem::new(
+                Kind::Arguments,
+                "an object with rows of a function whose row has no arrays",
+                "pass arguments `(row, shared)` with an array in the row, or use `object`",
+            )));
+        }
+        let passes = self.passes_of_objects().map_err(at)?;
+        let lowered = |types: &[ArrayType], closure: &Closure<'_>| -> Result<_, Error> {
+            let Traced { mut module, function, tensors, output } = self.traced(types, closure)?;
+            let lowered = passes
+                .observed(&mut module, function, &mut |_| ())
+                .and_then(|f| object::Lowered::of(&module, f, &self.options(false), &tensors));
+            Ok((lowered.map_err(at)?, output))
+        };
+        let types = types(leaves);
+        let (row, output) = lowered(&types, row)?;
+        let of_rows = |rows: NonZeroUsize| -> Result<_, Error> {
+            let leading =
+                types.iter().zip(&arguments).map(|(ty, argument)| match argument.per_row {
+                    true => ArrayType::new(ty.dtype, ty.shape.with_leading(rows.get())),
+                    false => ty.clone(),
+                });
+            Ok((lowered(&leading.collect::<Vec<_>>(), block)?.0, rows))
+        };
+        let (block, rows) = match options.block_rows {
+            Some(rows) => of_rows(rows)?,
+            None => {
+                let (block, most) = of_rows(object::BLOCK_ROWS)?;
+                let rows = object::block_rows(&row, &block);
+                if rows == most { (block, most) } else { of_rows(rows)? }
+            }
+        };
+        let results = output.paths("result").into_iter().zip(per_row(&output));
+        let results = results.map(|(path, per_row)| object::RowField { path, per_row }).collect();
+        let interface = object::RowInterface { arguments, results };
+        object::compile_rows(&row, (&block, rows), &interface, &options.object).map_err(at)
+    }
+
+    /// Returns the passes before code generation of objects, or an error if this function cannot be one.
+    #[cfg(feature = "native")]
+    fn passes_of_objects(&self) -> Result<&'static PassList, Problem> {
+        let refused = |message, help| Err(Problem::new(Kind::Target, message, help));
+        if self.limits.is_some() {
+            return refused(
+                "an object has no limit on the iterations of its loops, and cannot be cancelled",
+                "make the object of a `jit` without `max_steps` and `cancelled_by`",
+            );
+        }
+        let native = matches!(self.target, Target::Native(_));
+        match self.engine {
+            Engine::Native if native => Ok(&BEFORE_CODE),
+            Engine::Relaxed if native => Ok(&BEFORE_RELAXED_CODE),
+            Engine::Native | Engine::Relaxed | Engine::Interpreter | Engine::Finite => refused(
+                "an object is machine code, and this function runs on another engine",
+                "make the object of a `jit` without `on`, `interpreted` and `nan_check`",
+            ),
+        }
     }
 
     /// Returns the number of compiled programs.

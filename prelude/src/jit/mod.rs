@@ -18,12 +18,16 @@
 
 mod core;
 mod explain;
+#[cfg(feature = "native")]
+mod object;
 mod program;
 mod report;
+mod rows;
 mod sharding;
 
 pub use explain::{Explanation, SimplifyReport, Stage};
 pub use report::CallReport;
+pub use rows::{RowResults, Stacked, Summed};
 
 use self::core::{CallArgs, Core, Entry};
 use crate::function::Function;
@@ -39,8 +43,6 @@ use std::any::Any;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use tapeloom_backend::accelerator::{RunConfig, Statistics};
-#[cfg(feature = "native")]
-use tapeloom_backend::object::{self, Object};
 #[cfg(feature = "xla")]
 use tapeloom_backend::xla::DeviceArray;
 use tapeloom_backend::{MachineModel, Profile, Results, Target, stablehlo};
@@ -875,43 +877,6 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
         let closure = at_args(&self.f, &args, self.core.at);
         let given = TypedArgs(&args);
         self.core.stablehlo(&given.form(), &given.leaves(), &closure, options)
-    }
-
-    /// Compiles the closure for these arguments to an object: a file that programs in C, and in languages that call C, link
-    /// without this library. The values of `args` are not used. `options` is the name of the entry, or
-    /// [`object::Options`] with a triple and instructions as well.
-    ///
-    /// The entry takes pointers to the leaves of the arguments and results in order, a workspace, and memory for tapes of
-    /// unknown length; [`Object::header`] declares it. Captured tensors are data of the object. Results have the bits of
-    /// [`Jit::call`], except those of products for which that calls the matrix library, which are equal to rounding.
-    /// [`crate::object`] says what an object contains, and the chapter *Shipping a gradient* of the book uses one.
-    ///
-    /// # Errors
-    /// All mistakes made while the closure was traced; [`Kind::Target`](tapeloom_ir::Kind) with the line of a call of a Rust
-    /// function or of a library routine, for a `jit` with [`Jit::max_steps`] or [`Jit::cancelled_by`], and if `options` names
-    /// a machine without objects.
-    ///
-    /// ```
-    /// use tapeloom::prelude::*;
-    /// let f = jit(value_and_grad(|x: Var| (x.exp() * 2.0).sum()));
-    /// let object = f.object([0.0, 0.0], "loss")?;
-    /// assert!(object.header().contains("int loss(const double *TAPELOOM_RESTRICT argument, "));
-    /// object.save(std::env::temp_dir())?; // loss.o and loss.h
-    /// # Ok::<(), tapeloom::Error>(())
-    /// ```
-    ///
-    /// Source: `jax.export` and the ahead-of-time compilation of XLA, whose objects take a context of the runtime.
-    #[cfg(feature = "native")]
-    #[doc(alias = "aot")]
-    #[doc(alias = "export")]
-    #[doc(alias = "header")]
-    pub fn object(
-        &self,
-        args: impl Args<A>,
-        options: impl Into<object::Options>,
-    ) -> Result<Object, Error> {
-        let (given, closure) = (TypedArgs(&args), at_args(&self.f, &args, self.core.at));
-        self.core.object(&given.form(), &given.leaves(), &closure, &options.into())
     }
 
     /// Calls the closure inside a trace. It is traced once for each kind of arguments in that trace. Each use is a call

@@ -192,9 +192,11 @@ fn every_rust_block_is_tested() {
             let language = fence.split([' ', ',']).next().unwrap_or_default();
             assert!(known.contains(&language), "{chapter}:{line}: what is ```{fence}?");
             // A block that includes a whole example is tested as that example (`prelude/tests/it/examples.rs`).
-            // The programs of *Shipping a gradient* link an object (`objects.rs`).
+            // The programs of *Shipping a gradient* link an object (`objects.rs`, `object_rows.rs`).
             let example = body.starts_with("{{#include ../../prelude/examples/")
-                || body.contains("fn main() -> Result<(), logistic::Failed>");
+                || ["logistic", "logistic_rows"]
+                    .iter()
+                    .any(|name| body.contains(&format!("fn main() -> Result<(), {name}::Failed>")));
             assert!(example || !fence.contains("ignore"), "{chapter}:{line} is not tested");
         }
     }

@@ -25,6 +25,7 @@ mod linear_algebra;
 mod loop_invariants;
 mod many_sums;
 mod networks;
+mod object_rows;
 mod objects;
 mod outline;
 mod pass_gains;

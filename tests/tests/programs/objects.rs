@@ -3,6 +3,7 @@
 //! Skipped with a message where there is no C compiler. `BLESS=1 cargo test -p tapeloom-tests --test programs objects::`
 //! writes the list of undefined symbols.
 
+use super::object_rows;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
@@ -22,7 +23,7 @@ use tapeloom_transforms::{BEFORE_CODE, vjp};
 
 /// A machine for which objects are made.
 #[derive(Clone, Copy)]
-struct Machine {
+pub(super) struct Machine {
     triple: &'static str,
     isa: Isa,
 }
@@ -31,18 +32,18 @@ struct Machine {
 const AARCH64: Machine = Machine { triple: "aarch64-unknown-linux-gnu", isa: Isa::Baseline };
 
 impl Machine {
-    const fn x86(isa: Isa) -> Machine {
+    pub(super) const fn x86(isa: Isa) -> Machine {
         Machine { triple: "x86_64-unknown-linux-gnu", isa }
     }
 
     /// Returns the machines that this one is, from the baseline on.
-    fn here() -> Vec<Machine> {
+    pub(super) fn here() -> Vec<Machine> {
         let sets = Isa::ALL.into_iter().filter(|isa| *isa <= Isa::of_machine());
         sets.map(Machine::x86).collect()
     }
 
     /// Returns the options of an object whose name ends with that of the machine.
-    fn options(self, name: &str) -> Options {
+    pub(super) fn options(self, name: &str) -> Options {
         let Machine { triple, isa } = self;
         let of = if triple.starts_with("aarch64") { "aarch64" } else { isa.name() };
         Options { name: format!("{name}_{of}"), triple: triple.parse().unwrap(), isa }
@@ -63,13 +64,13 @@ fn case<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B>(
     ObjectCase { object, args: leaves.iter().map(|x| (**x).clone()).collect(), want }
 }
 
-fn numbers(shape: &[usize], scale: f64) -> Tensor {
+pub(super) fn numbers(shape: &[usize], scale: f64) -> Tensor {
     let n = shape.iter().product::<usize>();
     let all: Tensor = (0..n).map(|i| scale * ((i * 7919 % 211) as f64 / 105.0 - 1.0)).collect();
     all.reshape(shape).unwrap()
 }
 
-fn mixture() -> (Mixture<Tensor>, Tensor) {
+pub(super) fn mixture() -> (Mixture<Tensor>, Tensor) {
     let (k, d) = (4, 3);
     let mixture = Mixture {
         alpha: numbers(&[k], 1.0),
@@ -383,12 +384,31 @@ fn the_baseline_runs_on_a_machine_without_avx() {
     }
 }
 
-/// Returns the body of the first block of the book's chapter with this fence.
-fn block(fence: &str) -> String {
+/// Returns the body of the first block with this fence in the section of the book's chapter with this title.
+pub(super) fn block(section: &str, fence: &str) -> String {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../book/src/shipping.md");
     let text = std::fs::read_to_string(file).unwrap();
-    let (_, rest) = text.split_once(&format!("```{fence}\n")).unwrap();
+    let (_, rest) = text.split_once(&format!("\n## {section}\n")).unwrap();
+    let (_, rest) = rest.split_once(&format!("```{fence}\n")).unwrap();
     rest.split_once("```").unwrap().0.to_owned()
+}
+
+/// Compiles a Rust program that links objects, runs it, and returns its output.
+pub(super) fn run_rust(folder: &Path, objects: &[String]) -> String {
+    let rustc = std::env::var_os("RUSTC").unwrap_or("rustc".into());
+    let mut command = Command::new(rustc);
+    command.args(["--edition=2024", "-lm", "-o", "ours", "main.rs"]).current_dir(folder);
+    command.args(objects.iter().map(|object| format!("-Clink-arg={object}")));
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    succeeds(&mut Command::new(folder.join("ours")))
+}
+
+/// Runs a command that must succeed, and returns its output.
+pub(super) fn succeeds(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
 }
 
 /// The C, Rust and Python programs of the chapter *Shipping a gradient*, with the object of its first program.
@@ -404,31 +424,23 @@ fn the_program_of_the_book_prints_what_the_page_says() {
     let folder = Scratch::new().unwrap();
     let object = f.object(&(zeros(&[2]), zeros(&[4, 2]), zeros(&[4])), "logistic").unwrap();
     object.save(folder.path()).unwrap();
-    std::fs::write(folder.path().join("main.c"), block("c")).unwrap();
-    let output = Command::new("sh").args(["-c", &block("sh")]).current_dir(folder.path()).output();
-    let output = output.unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    assert_eq!(String::from_utf8(output.stdout).unwrap(), block("text"));
+    let (c, others) = ("A C program that calls it", "From Python and from Rust");
+    std::fs::write(folder.path().join("main.c"), block(c, "c")).unwrap();
+    let text = block(c, "text");
+    let built = ["-c", &block(c, "sh")];
+    assert_eq!(succeeds(Command::new("sh").args(built).current_dir(folder.path())), text);
 
-    std::fs::write(folder.path().join("main.rs"), block("rust,ignore")).unwrap();
-    let rustc = std::env::var_os("RUSTC").unwrap_or("rustc".into());
-    let options = ["--edition=2024", "-Clink-arg=logistic.o", "-lm", "-o", "ours", "main.rs"];
-    let output = Command::new(rustc).args(options).current_dir(folder.path()).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let output = Command::new(folder.path().join("ours")).output().unwrap();
-    assert_eq!(String::from_utf8(output.stdout).unwrap(), block("text"));
+    std::fs::write(folder.path().join("main.rs"), block(others, "rust,ignore")).unwrap();
+    assert_eq!(run_rust(folder.path(), &["logistic.o".into()]), text);
 
-    if !has_numpy() {
-        return;
+    if has_numpy() {
+        let script = ["-c", &block(others, "python")];
+        assert_eq!(succeeds(Command::new("python3").args(script).current_dir(folder.path())), text);
     }
-    let mut python = Command::new("python3");
-    let output = python.args(["-c", &block("python")]).current_dir(folder.path()).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    assert_eq!(String::from_utf8(output.stdout).unwrap(), block("text"));
 }
 
 /// Returns whether Python has numpy; if not, says so.
-fn has_numpy() -> bool {
+pub(super) fn has_numpy() -> bool {
     let numpy = Command::new("python3").args(["-c", "import numpy"]).output();
     let found = numpy.is_ok_and(|output| output.status.success());
     if !found {
@@ -494,9 +506,7 @@ fn python_programs_get_the_same_bits() {
         names.push(name);
     }
     let mut command = Command::new("python3");
-    let output = command.args(["-c", PYTHON]).args(names).current_dir(folder.path()).output();
-    let output = output.unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    succeeds(command.args(["-c", PYTHON]).args(names).current_dir(folder.path()));
 }
 
 /// A Rust program that does not depend on this library gets the same bits, through the safe functions of the modules.
@@ -536,14 +546,7 @@ fn rust_programs_get_the_same_bits() {
     }
     let text = format!("#![deny(warnings)]\n{modules}\nfn main() {{\n{calls}}}\n");
     std::fs::write(folder.path().join("main.rs"), text).unwrap();
-    let rustc = std::env::var_os("RUSTC").unwrap_or("rustc".into());
-    let mut command = Command::new(rustc);
-    command.args(["--edition", "2024", "-lm", "main.rs"]).current_dir(folder.path());
-    command.args(objects.iter().map(|object| format!("-Clink-arg={object}")));
-    let output = command.output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let output = Command::new(folder.path().join("main")).output().unwrap();
-    assert_eq!(String::from_utf8(output.stdout).unwrap(), want);
+    assert_eq!(run_rust(folder.path(), &objects), want);
 }
 
 /// Returns the undefined symbols of an object, by the command `nm`; `None` without that command.
@@ -566,7 +569,10 @@ fn undefined(object: &Object) -> Option<Vec<String>> {
 fn undefined_symbols_are_listed() {
     let mut list = BTreeMap::new();
     for machine in Isa::ALL.map(Machine::x86) {
-        for ObjectCase { object, .. } in all(machine).into_iter().chain(with_runtime(machine)) {
+        let rows = object_rows::all(machine);
+        for ObjectCase { object, .. } in
+            all(machine).into_iter().chain(with_runtime(machine)).chain(rows)
+        {
             match undefined(&object) {
                 Some(names) => assert_eq!(names, object.undefined(), "{}", object.name()),
                 None => skipped("there is no command `nm`"),

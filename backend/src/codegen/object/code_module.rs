@@ -1,5 +1,6 @@
 //! The module of an object: it decides which of the functions that code calls are part of the object.
 //!
+//! An object may have several programs, whose functions are emitted one program after the other ([`CodeModule::begin`]).
 //! Functions of the object have local symbols, so that two objects, of two versions, can be parts of one program. The
 //! exception is the entry. Functions of the C library and of the library that objects link are undefined symbols.
 
@@ -33,7 +34,10 @@ pub(super) enum Own {
 /// The module of an object.
 pub(super) struct CodeModule<'a> {
     module: ObjectModule,
+    /// The functions that the code of the current program may call.
     symbols: &'a Symbols,
+    /// The part of symbols that distinguishes the functions of the current program from those of others.
+    program: &'static str,
     /// The functions of the runtime that the code calls, by name.
     called: OrderedMap<String, FuncId>,
     /// Those that are part of the object and still to be emitted.
@@ -43,10 +47,22 @@ pub(super) struct CodeModule<'a> {
 }
 
 impl<'a> CodeModule<'a> {
-    /// Returns a module whose code may call the functions `symbols`.
+    /// Returns a module whose first program may call the functions `symbols`.
     pub(super) fn new(module: ObjectModule, symbols: &'a Symbols) -> CodeModule<'a> {
-        let (called, open) = (OrderedMap::default(), Vec::new());
-        CodeModule { module, symbols, called, open, undefined: Vec::new() }
+        CodeModule {
+            module,
+            symbols,
+            program: "",
+            called: OrderedMap::default(),
+            open: Vec::new(),
+            undefined: Vec::new(),
+        }
+    }
+
+    /// Continues with another program, whose code may call the functions `symbols`. `name` is a part of the symbols of
+    /// its functions.
+    pub(super) fn begin(&mut self, name: &'static str, symbols: &'a Symbols) {
+        (self.program, self.symbols) = (name, symbols);
     }
 
     /// Returns a function that is declared as part of the object and not yet emitted.
@@ -62,31 +78,34 @@ impl<'a> CodeModule<'a> {
     /// Declares a function of the runtime.
     #[expect(clippy::result_large_err, reason = "the error of the trait `Module`")]
     fn runtime(&mut self, name: &str, signature: &Signature) -> ModuleResult<FuncId> {
-        if let Some(id) = self.called.get(name) {
+        let callee = self.symbols.callee(name);
+        // Routines are called by their number in the program.
+        let program = if matches!(callee, Some(Callee::External)) { self.program } else { "" };
+        let name = format!("{program}{name}");
+        if let Some(id) = self.called.get(&name) {
             return Ok(*id);
         }
-        let own = match self.symbols.callee(name) {
+        let own = match callee {
             Some(Callee::Library(library, dtype)) => {
                 if let Some(symbol) = library_functions::outside(&library, dtype) {
                     let id = self.import(&symbol, signature)?;
-                    self.called.insert(name.to_owned(), id);
+                    self.called.insert(name, id);
                     return Ok(id);
                 }
-                Some(Own::Library(library, dtype))
+                Own::Library(library, dtype)
             }
-            Some(Callee::OfEight(library, dtype)) => Some(Own::OfEight(library, dtype)),
-            Some(Callee::Grow) => Some(Own::Grow),
-            Some(Callee::Pieces) => Some(Own::Pieces),
-            Some(Callee::External) => Some(Own::Routines),
+            Some(Callee::OfEight(library, dtype)) => Own::OfEight(library, dtype),
+            Some(Callee::Grow) => Own::Grow,
+            Some(Callee::Pieces) => Own::Pieces,
+            Some(Callee::External) => Own::Routines,
             // The passes and the checks before code generation leave no call of these.
             Some(Callee::Contraction | Callee::Argsort | Callee::Limit | Callee::Timer) | None => {
-                None
+                return Err(ModuleError::Undeclared(name));
             }
         };
-        let own = own.ok_or_else(|| ModuleError::Undeclared(name.to_owned()))?;
-        let id = self.module.declare_function(&local(name), Linkage::Local, signature)?;
+        let id = self.module.declare_function(&local(&name), Linkage::Local, signature)?;
         self.open.push((id, own));
-        self.called.insert(name.to_owned(), id);
+        self.called.insert(name, id);
         Ok(id)
     }
 
@@ -109,7 +128,10 @@ impl Module for CodeModule<'_> {
     fn declare_function(&mut self, name: &str, l: Linkage, s: &Signature) -> ModuleResult<FuncId> {
         match l {
             Linkage::Import => self.runtime(name, s),
-            Linkage::Local => self.module.declare_function(&local(name), l, s),
+            Linkage::Local => {
+                let name = local(&format!("{}{name}", self.program));
+                self.module.declare_function(&name, l, s)
+            }
             Linkage::Export | Linkage::Hidden | Linkage::Preemptible => {
                 self.module.declare_function(name, l, s)
             }

@@ -2,7 +2,10 @@
 
 use super::code_module::CodeModule;
 use cranelift_codegen::Context;
-use cranelift_codegen::ir::{Block, InstBuilder, Signature, UserFuncName, Value};
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{
+    Block, BlockArg, InstBuilder, Signature, Type, UserFuncName, Value, types,
+};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_module::{FuncId, Module};
 use tapeloom_ir::Problem;
@@ -69,6 +72,36 @@ pub(super) fn when(
         b.ins().jump(join, &[]);
     }
     begin(b, join);
+}
+
+/// Emits `for i in (0..bytes).step_by(element) { .. }`: `inside` emits the statements for the offset `i`.
+pub(super) fn for_elements(
+    b: &mut FunctionBuilder<'_>,
+    (bytes, element): (usize, usize),
+    inside: impl FnOnce(&mut FunctionBuilder<'_>, Value),
+) {
+    let (again, body, done) = (b.create_block(), b.create_block(), b.create_block());
+    let i = b.append_block_param(again, types::I64);
+    let start = b.ins().iconst(types::I64, 0);
+    b.ins().jump(again, &[BlockArg::Value(start)]);
+    b.switch_to_block(again);
+    let more = b.ins().icmp_imm_u(IntCC::UnsignedLessThan, i, bytes as i64);
+    b.ins().brif(more, body, &[], done, &[]);
+    begin(b, body);
+    inside(b, i);
+    let next = b.ins().iadd_imm_s(i, element as i64);
+    b.ins().jump(again, &[BlockArg::Value(next)]);
+    b.seal_block(again);
+    begin(b, done);
+}
+
+/// Returns the type of an integer with the bits of an element of this many bytes.
+pub(super) fn bits(element: usize) -> Type {
+    match element {
+        1 => types::I8,
+        4 => types::I32,
+        _ => types::I64,
+    }
 }
 
 /// Whether emitted statements end with a return.

@@ -8,15 +8,14 @@
 //! of dynamic tapes lie on the stack; their records lie in the caller's arena, from its beginning on.
 
 use super::code_module::CodeModule;
-use super::emitter::{Emitter, Returns, begin, when};
+use super::emitter::{Emitter, Returns, bits, for_elements, when};
 use crate::codegen::clif::CodeReport;
 use crate::loop_ir::{self, Program};
 use crate::runtime::abi::{self, Context, State};
 use crate::runtime::tape_memory;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{
-    AbiParam, BlockArg, InstBuilder, MemFlagsData, Signature, StackSlotData, StackSlotKind, Value,
-    types,
+    AbiParam, InstBuilder, MemFlagsData, Signature, StackSlotData, StackSlotKind, Value, types,
 };
 use cranelift_codegen::isa::CallConv;
 use cranelift_frontend::FunctionBuilder;
@@ -40,7 +39,7 @@ pub(crate) struct Memory {
     /// The bytes of the workspace, aligned to a line of memory.
     pub(crate) workspace: usize,
     /// The offset in the workspace of the memory of pieces.
-    private: usize,
+    pub(super) private: usize,
     /// Whether records of dynamic tapes need an arena.
     pub(crate) arena: bool,
 }
@@ -58,15 +57,15 @@ impl Memory {
     }
 }
 
-/// Emits the entry `name`, which runs the function `kernel`.
+/// Emits the entry `name`, which runs the function `kernel`. The last arguments of the program are the data `captured`.
 pub(super) fn define(
     module: &mut CodeModule<'_>,
     emitter: &mut Emitter,
     program: &Program,
-    (kernel, name): (FuncId, &str),
-    captured: &[Tensor],
+    (kernel, name, linkage): (FuncId, &str, Linkage),
+    captured: &[DataId],
     memory: Memory,
-) -> Result<(), Problem> {
+) -> Result<FuncId, Problem> {
     let failed = |e| Problem::internal(format!("the entry of @{name}: {e}"));
     let (inputs, results) = (program.entry.inputs().len(), program.entry.outputs());
     let arguments = inputs.saturating_sub(captured.len());
@@ -74,9 +73,7 @@ pub(super) fn define(
     let pointers = arguments + results.len() + 2;
     signature.params.extend(std::iter::repeat_n(AbiParam::new(types::I64), pointers));
     signature.returns.push(AbiParam::new(types::I32));
-    let id = module.declare_function(name, Linkage::Export, &signature).map_err(failed)?;
-    let data: Vec<DataId> =
-        captured.iter().map(|x| constant(module, x)).collect::<Result<_, _>>()?;
+    let id = module.declare_function(name, linkage, &signature).map_err(failed)?;
     let filled = loop_ir::filled(program);
     let records = tape_memory::sizes(program);
     emitter.function(module, id, |b, module, params| {
@@ -102,7 +99,7 @@ pub(super) fn define(
         }
         let mut words = vec![context, workspace];
         words.extend(given);
-        for id in &data {
+        for id in captured {
             let data = module.declare_data_in_func(*id, b.func);
             words.push(b.ins().symbol_value(types::I64, data));
         }
@@ -125,7 +122,35 @@ pub(super) fn define(
         }
         b.ins().return_(&[status]);
         Ok(())
-    })
+    })?;
+    Ok(id)
+}
+
+/// Captured tensors as data of an object. Tensors with the same bits, of several programs, are stored once.
+#[derive(Default)]
+pub(super) struct Constants {
+    stored: Vec<(Tensor, DataId)>,
+}
+
+impl Constants {
+    /// Returns the data of these tensors.
+    pub(super) fn of(
+        &mut self,
+        module: &mut CodeModule<'_>,
+        captured: &[Tensor],
+    ) -> Result<Vec<DataId>, Problem> {
+        captured.iter().map(|x| self.one(module, x)).collect()
+    }
+
+    fn one(&mut self, module: &mut CodeModule<'_>, x: &Tensor) -> Result<DataId, Problem> {
+        let same = |y: &Tensor| y.ty() == x.ty() && y.bytes() == x.bytes();
+        if let Some((_, id)) = self.stored.iter().find(|(y, _)| same(y)) {
+            return Ok(*id);
+        }
+        let id = constant(module, x)?;
+        self.stored.push((x.clone(), id));
+        Ok(id)
+    }
 }
 
 /// Defines a tensor as read-only data.
@@ -147,7 +172,7 @@ fn constant(module: &mut CodeModule<'_>, x: &Tensor) -> Result<DataId, Problem> 
 }
 
 /// Emits a return of [`NO_MEMORY`] if a pointer is null or not aligned.
-fn refuse(b: &mut FunctionBuilder<'_>, pointer: Value, align: usize) {
+pub(super) fn refuse(b: &mut FunctionBuilder<'_>, pointer: Value, align: usize) {
     let low = b.ins().band_imm_u(pointer, align as i64 - 1);
     let misaligned = b.ins().icmp_imm_u(IntCC::NotEqual, low, 0);
     let null = b.ins().icmp_imm_u(IntCC::Equal, pointer, 0);
@@ -160,27 +185,12 @@ fn refuse(b: &mut FunctionBuilder<'_>, pointer: Value, align: usize) {
 }
 
 /// Emits a loop that clears `bytes` bytes, a multiple of the size of an element.
-fn clear(b: &mut FunctionBuilder<'_>, at: Value, bytes: usize, element: usize) {
-    let ty = match element {
-        1 => types::I8,
-        4 => types::I32,
-        _ => types::I64,
-    };
-    let (again, inside, done) = (b.create_block(), b.create_block(), b.create_block());
-    let i = b.append_block_param(again, types::I64);
-    let start = b.ins().iconst(types::I64, 0);
-    let zero = b.ins().iconst(ty, 0);
-    b.ins().jump(again, &[BlockArg::Value(start)]);
-    b.switch_to_block(again);
-    let more = b.ins().icmp_imm_u(IntCC::UnsignedLessThan, i, bytes as i64);
-    b.ins().brif(more, inside, &[], done, &[]);
-    begin(b, inside);
-    let place = b.ins().iadd(at, i);
-    b.ins().store(MemFlagsData::trusted(), zero, place, 0);
-    let next = b.ins().iadd_imm_s(i, element as i64);
-    b.ins().jump(again, &[BlockArg::Value(next)]);
-    b.seal_block(again);
-    begin(b, done);
+pub(super) fn clear(b: &mut FunctionBuilder<'_>, at: Value, bytes: usize, element: usize) {
+    let zero = b.ins().iconst(bits(element), 0);
+    for_elements(b, (bytes, element), |b, i| {
+        let place = b.ins().iadd(at, i);
+        b.ins().store(MemFlagsData::trusted(), zero, place, 0);
+    });
 }
 
 /// Emits the context of a call, on the stack, and returns its address.

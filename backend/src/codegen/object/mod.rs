@@ -2,14 +2,15 @@
 //!
 //! [`clif`](super::clif) emits the same functions as into memory, into the module of [`code_module`]. Functions of the runtime that
 //! the code calls are emitted beside it: library functions from their recordings ([`library_functions`]), calls of library routines
-//! ([`routines`]), and the growth of tapes and the pieces of concurrent loops ([`runtime_functions`]). [`entry`] is the function
-//! that callers see.
+//! ([`routines`]), and the growth of tapes and the pieces of concurrent loops ([`runtime_functions`]). [`entry`] is the function that callers see; in objects whose number of
+//! rows is an argument, [`rows`] is, and calls two of these.
 
 mod code_module;
 mod emitter;
 mod entry;
 mod library_functions;
 mod routines;
+mod rows;
 mod runtime_functions;
 
 use super::clif::{self, Caller, Symbols};
@@ -17,6 +18,7 @@ use super::target_isa;
 use crate::loop_ir::{External, Program, visit};
 use crate::machine::MachineModel;
 use code_module::CodeModule;
+use cranelift_module::{FuncId, Linkage};
 use cranelift_object::{ObjectBuilder, ObjectModule};
 use emitter::Emitter;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,7 +26,9 @@ use tapeloom_ir::prim::Library;
 use tapeloom_ir::{Isa, Kind, Problem, Tensor};
 use target_lexicon::Triple;
 
+use entry::Constants;
 pub(crate) use entry::Memory;
+pub(crate) use rows::{RowArray, RowArrays};
 
 /// The machine code of a program as a relocatable object.
 pub(crate) struct ObjectCode {
@@ -36,16 +40,34 @@ pub(crate) struct ObjectCode {
     pub(crate) memory: Memory,
 }
 
-/// Emits a verified program as an object. Its entry has the name `name`; the last arguments of the program are `captured`.
+/// A verified program of an object. Its last arguments are the tensors `captured`.
+#[derive(Clone, Copy)]
+pub(crate) struct Part<'a> {
+    pub(crate) program: &'a Program,
+    pub(crate) captured: &'a [Tensor],
+}
+
+/// The programs that the entry of an object runs.
+#[derive(Clone, Copy)]
+pub(crate) enum Content<'a> {
+    /// One program, with the arguments and results of the entry.
+    Whole(Part<'a>),
+    /// The programs of a block of rows and of one row.
+    Rows { block: Part<'a>, row: Part<'a>, arrays: &'a RowArrays },
+}
+
+/// Emits verified programs as an object, whose entry has the name `name`.
 pub(crate) fn emit(
-    program: &Program,
+    content: Content<'_>,
     machine: MachineModel,
     name: &str,
-    captured: &[Tensor],
     (triple, isa): (&Triple, Isa),
 ) -> Result<ObjectCode, Problem> {
-    refuse(program)?;
-    let used = library_functions_of(program);
+    let parts = match content {
+        Content::Whole(part) => vec![part],
+        Content::Rows { block, row, .. } => vec![block, row],
+    };
+    parts.iter().try_for_each(|part| refuse(part.program))?;
     let internal = |e: &dyn std::fmt::Display| Problem::internal(format!("object of @{name}: {e}"));
     // Cranelift names a function of the C library where the machine has no instruction.
     let called = Arc::new(Mutex::new(Vec::new()));
@@ -58,30 +80,32 @@ pub(crate) fn emit(
     });
     let code_isa = target_isa::of_object(triple, isa)?;
     let builder = ObjectBuilder::new(code_isa, name, listed).map_err(|e| internal(&e))?;
-    let symbols = Symbols::of(program);
-    let mut module = CodeModule::new(ObjectModule::new(builder), &symbols);
-    let (kernel, report) =
-        clif::translate(program, machine, &symbols, &mut module, isa, Caller::Foreign)?;
-    let memory = Memory::of(program, &report);
-    let mut emitter = Emitter::new();
-    entry::define(&mut module, &mut emitter, program, (kernel, name), captured, memory)?;
-    while let Some((id, callee)) = module.next_callee() {
-        match callee {
-            code_module::Own::Library(library, dtype) => {
-                library_functions::one(&mut module, &mut emitter, id, (library, dtype), &used)?;
-            }
-            code_module::Own::OfEight(library, dtype) => {
-                library_functions::eight(&mut module, &mut emitter, id, library, dtype)?;
-            }
-            code_module::Own::Grow => runtime_functions::grow(&mut module, &mut emitter, id)?,
-            code_module::Own::Pieces => {
-                runtime_functions::run_pieces(&mut module, &mut emitter, id)?
-            }
-            code_module::Own::Routines => {
-                routines::call(&mut module, &mut emitter, id, &program.externals())?
-            }
+    let symbols: Vec<Symbols> = parts.iter().map(|part| Symbols::of(part.program)).collect();
+    let [first, ..] = symbols.as_slice() else {
+        return Err(Problem::internal("an object without a program"));
+    };
+    let module = CodeModule::new(ObjectModule::new(builder), first);
+    let (emitter, constants) = (Emitter::new(), Constants::default());
+    let used = library_functions_of(&parts);
+    let mut emission = Emission { module, emitter, constants, used, machine, isa };
+    let memory = match (content, symbols.as_slice()) {
+        (Content::Whole(part), [of]) => emission.part(part, of, ("", name, Linkage::Export))?.1,
+        (Content::Rows { block, row, arrays }, [of_block, of_row]) => {
+            let mut called = |part, symbols, program, rows| {
+                let names = (program, "entry", Linkage::Local);
+                let (entry, memory) = emission.part(part, symbols, names)?;
+                Ok::<_, Problem>(rows::Called { entry, rows, memory })
+            };
+            let block = called(block, of_block, "block.", arrays.block_rows)?;
+            let row = called(row, of_row, "row.", 1)?;
+            let Emission { module, emitter, .. } = &mut emission;
+            rows::define(module, emitter, name, arrays, (block, row))?
         }
-    }
+        (Content::Whole(_) | Content::Rows { .. }, _) => {
+            return Err(Problem::internal("an object with other programs than parts"));
+        }
+    };
+    let module = emission.module;
     let (module, mut undefined) = module.finish();
     let bytes = module.finish().emit().map_err(|e| internal(&e))?;
     undefined.extend(called.lock().unwrap_or_else(PoisonError::into_inner).drain(..));
@@ -90,10 +114,57 @@ pub(crate) fn emit(
     Ok(ObjectCode { bytes, undefined, memory })
 }
 
-/// Returns the library functions of a program.
-fn library_functions_of(program: &Program) -> Vec<Library> {
+/// The state of the emission of an object.
+struct Emission<'a> {
+    module: CodeModule<'a>,
+    emitter: Emitter,
+    constants: Constants,
+    /// The library functions of all programs.
+    used: Vec<Library>,
+    machine: MachineModel,
+    isa: Isa,
+}
+
+impl<'a> Emission<'a> {
+    /// Emits a program with its entry, and the functions that it calls and that no earlier program called. `program` is a
+    /// part of the symbols of its functions. Returns the entry, and the memory that a call needs.
+    fn part(
+        &mut self,
+        part: Part<'_>,
+        symbols: &'a Symbols,
+        (program, name, linkage): (&'static str, &str, Linkage),
+    ) -> Result<(FuncId, Memory), Problem> {
+        let Emission { module, emitter, constants, used, machine, isa } = self;
+        module.begin(program, symbols);
+        let (kernel, report) =
+            clif::translate(part.program, *machine, symbols, module, *isa, Caller::Foreign)?;
+        let memory = Memory::of(part.program, &report);
+        let captured = constants.of(module, part.captured)?;
+        let entry = (kernel, name, linkage);
+        let entry = entry::define(module, emitter, part.program, entry, &captured, memory)?;
+        while let Some((id, callee)) = module.next_callee() {
+            match callee {
+                code_module::Own::Library(library, dtype) => {
+                    library_functions::one(module, emitter, id, (library, dtype), used)?;
+                }
+                code_module::Own::OfEight(library, dtype) => {
+                    library_functions::eight(module, emitter, id, library, dtype)?;
+                }
+                code_module::Own::Grow => runtime_functions::grow(module, emitter, id)?,
+                code_module::Own::Pieces => runtime_functions::run_pieces(module, emitter, id)?,
+                code_module::Own::Routines => {
+                    routines::call(module, emitter, id, &part.program.externals())?;
+                }
+            }
+        }
+        Ok((entry, memory))
+    }
+}
+
+/// Returns the library functions that programs call.
+fn library_functions_of(parts: &[Part<'_>]) -> Vec<Library> {
     let mut used: Vec<Library> = Vec::new();
-    for (_, kernel) in program.kernels() {
+    for (_, kernel) in parts.iter().flat_map(|part| part.program.kernels()) {
         visit(&kernel.body, &mut |stmt| {
             let libraries = stmt.shape().code.into_iter().filter_map(|code| code.row().library);
             for library in libraries {

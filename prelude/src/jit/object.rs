@@ -1,0 +1,168 @@
+//! Objects: compiled closures for programs in other languages, for fixed shapes or for any number of rows.
+
+use super::core::RowFunction;
+use super::rows::RowResults;
+use super::{CallArgs, Jit, TypedArgs, at_args};
+use crate::ops::emit;
+use crate::staging::{handles, rebuild, vars};
+use crate::transform::vectorize;
+use crate::tree::{Args, Form, Tree, flatten, leaf_paths};
+use crate::{Error, Var};
+use tapeloom_backend::object::{self, Object, RowField};
+use tapeloom_ir::prim::{Reduce, Reducer};
+use tapeloom_ir::trace::{self, Handle};
+use tapeloom_ir::{Dtype, Loc};
+
+impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
+    /// Compiles the closure for these arguments to an object: a file that programs in C, and in languages that call C, link
+    /// without this library. The values of `args` are not used. `options` is the name of the entry, or
+    /// [`object::Options`] with a triple and instructions as well.
+    ///
+    /// The entry takes pointers to the leaves of the arguments and results in order, a workspace, and memory for tapes of
+    /// unknown length; [`Object::header`] declares it. Captured tensors are data of the object. Results have the bits of
+    /// [`Jit::call`], except those of products for which that calls the matrix library, which are equal to rounding.
+    /// [`crate::object`] says what an object contains, and the chapter *Shipping a gradient* of the book uses one. If the
+    /// number of rows of arrays should be an argument of the entry, see [`Jit::object_rows`].
+    ///
+    /// # Errors
+    /// All mistakes made while the closure was traced; [`Kind::Target`](tapeloom_ir::Kind) with the line of a call of a Rust
+    /// function or of a library routine, for a `jit` with [`Jit::max_steps`] or [`Jit::cancelled_by`], and if `options` names
+    /// a machine without objects.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let f = jit(value_and_grad(|x: Var| (x.exp() * 2.0).sum()));
+    /// let object = f.object([0.0, 0.0], "loss")?;
+    /// assert!(object.header().contains("int loss(const double *TAPELOOM_RESTRICT argument, "));
+    /// object.save(std::env::temp_dir())?; // loss.o and loss.h
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    ///
+    /// Source: `jax.export` and the ahead-of-time compilation of XLA, whose objects take a context of the runtime.
+    #[doc(alias = "aot")]
+    #[doc(alias = "export")]
+    #[doc(alias = "header")]
+    pub fn object(
+        &self,
+        args: impl Args<A>,
+        options: impl Into<object::Options>,
+    ) -> Result<Object, Error> {
+        let (given, closure) = (TypedArgs(&args), at_args(&self.f, &args, self.core.at));
+        self.core.object(&given.form(), &given.leaves(), &closure, &options.into())
+    }
+}
+
+impl<R: Tree<Var>, S: Tree<Var>, B: Tree<Var>, F: Fn((R, S)) -> B> Jit<(R, S), B, F> {
+    /// Compiles the closure, a function of one row and of arguments that all rows share, to an object whose number of rows is
+    /// an argument. `args` are as for [`Jit::call`], and so are for one row: `(row, shared)`. Their values are not used; `()`
+    /// stands for no shared arguments. `options` is the name of the entry, or [`object::Options`], or
+    /// [`object::RowOptions`] with the number of rows of a block as well.
+    ///
+    /// The entry takes the number of rows `n`, then arrays in the order of the leaves:
+    ///
+    /// | | for one row | of the entry |
+    /// |---|---|---|
+    /// | row | `[..]` | `[n, ..]` |
+    /// | shared | `[..]` | `[..]` |
+    /// | [`Stacked`](crate::Stacked) results | `[..]` | `[n, ..]` |
+    /// | [`Summed`](crate::Summed) results | `[..]` | `[..]` |
+    ///
+    /// The object has a program for a block of B rows, which is [`vmap`](crate::vmap) of the closure with sums over axis 0, and
+    /// a program for one row, which computes the `n % B` rows behind the last whole block. A sum is 0, plus the sum of each
+    /// block in order, plus the value of each row behind them in order; so it has the same bits on all machines. If there are
+    /// no rows, sums are 0. The bytes of the workspace do not depend on `n`. Rows cannot be mixed, since the closure has one.
+    ///
+    /// Everything else is as for [`Jit::object`].
+    ///
+    /// # Errors
+    /// Those of [`Jit::object`]; `dtype` if a bool is summed, with the line that made it; `arguments` if the row has no arrays.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// // The loss of a linear regression at one point; its sum and the sum's gradient for any number of points.
+    /// let loss = |x: Var, y: Var, w: Var| (x.dot(w) - y).square();
+    /// let f = jit(move |((x, y), w): ((Var, Var), Var)| Summed(value_and_grad(|w| loss(x, y, w))(w)));
+    /// let object = f.object_rows((([0.0; 3], 0.0), [0.0; 3]), "regression")?;
+    /// assert!(object.header().contains("int regression(size_t n, const double *TAPELOOM_RESTRICT rows_0, "));
+    /// assert!(object.header().contains(" * rows_0: argument `rows.0`, f64[n,3], n * 3 elements in rows"));
+    /// assert_eq!(object.block_rows().map(|rows| rows.get()), Some(64));
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    ///
+    /// Source: `jax.vmap` over batches of a fixed size, with the loop over batches that users of ahead-of-time compilation
+    /// write by hand.
+    #[doc(alias = "aot")]
+    #[doc(alias = "export")]
+    pub fn object_rows(
+        &self,
+        args: impl Args<(R, S)>,
+        options: impl Into<object::RowOptions>,
+    ) -> Result<Object, Error>
+    where
+        B: RowResults,
+    {
+        let at = self.core.at;
+        let (f, args): (_, &dyn Args<(R, S)>) = (&self.f, &args);
+        let (row, shared) = args.structure();
+        let fields = |paths: Vec<String>, per_row| {
+            paths.into_iter().map(move |path| RowField { path, per_row })
+        };
+        let arguments = fields(leaf_paths::<Var, R>(&row, "rows"), true)
+            .chain(fields(leaf_paths::<Var, S>(&shared, "shared"), false))
+            .collect();
+        let per_row = |output: &Form| {
+            let mut stacked = Vec::new();
+            if let Some(structure) = output.structure::<B>() {
+                B::stacked(structure, &mut stacked);
+            }
+            stacked
+        };
+        let checked = |x| {
+            let results = f(x);
+            refuse_bools(&results);
+            results
+        };
+        let block = |handles: &[Handle]| block_of(f, &(row.clone(), shared.clone()), handles, at);
+        let function = RowFunction {
+            arguments,
+            per_row: &per_row,
+            row: &at_args(&checked, args, at),
+            block: &block,
+        };
+        self.core.object_rows(&TypedArgs(args).leaves(), function, &options.into())
+    }
+}
+
+/// Records an error for each bool among the results that are summed.
+fn refuse_bools<B: RowResults>(results: &B) {
+    let (structure, leaves) = flatten(results);
+    let mut stacked = Vec::new();
+    B::stacked(&structure, &mut stacked);
+    let all = leaves.iter().zip(stacked).zip(leaf_paths::<Var, B>(&structure, "result"));
+    for ((x, stacked), path) in all {
+        let at = x.handle.born();
+        let ty = x.ty(at);
+        if !stacked && ty.dtype == Dtype::Bool && !trace::is_poison(x.handle, at) {
+            trace::record(object::bool_sum(&path, &ty), &[x.handle], at);
+        }
+    }
+}
+
+/// Applies a function of one row to a block of rows: stacks results along a leading axis, or sums them over it.
+fn block_of<R: Tree<Var>, S: Tree<Var>, B: RowResults>(
+    f: &dyn Fn((R, S)) -> B,
+    structure: &(R::Structure, S::Structure),
+    arguments: &[Handle],
+    at: Loc,
+) -> (Vec<Handle>, Form) {
+    let args: (R, S) = rebuild(structure, vars(arguments), at);
+    let results = vectorize(f, &(0i32, None::<i32>), &0i32, at, args);
+    let (structure, leaves) = flatten(&results);
+    let mut stacked = Vec::new();
+    B::stacked(&structure, &mut stacked);
+    let leaves = leaves.iter().zip(stacked).map(|(x, stacked)| match stacked {
+        true => *x,
+        false => emit(Reduce { reducer: Reducer::Sum, axes: vec![0] }, &[*x], at),
+    });
+    (handles(&leaves.collect::<Vec<_>>()), Form::of::<B>(&structure))
+}

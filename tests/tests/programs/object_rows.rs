@@ -1,0 +1,558 @@
+//! Objects whose number of rows is an argument, in programs in C, Python and Rust: stacked results have the bits of the
+//! programs of a block and of a row, and sums those of the documented order of blocks and rows.
+
+use super::objects::{Machine, block, has_numpy, mixture, numbers, run_rust, succeeds};
+use std::num::NonZeroUsize;
+use std::path::Path;
+use std::process::Command;
+use tapeloom::files::Arrays;
+use tapeloom::object::{Isa, Object, Options, RowOptions};
+use tapeloom::prelude::*;
+use tapeloom::{ArrayType, Kind, Tree};
+use tapeloom_backend::object::{self, Lowered, RowField, RowInterface};
+use tapeloom_ir::prim::{Broadcast, Call, Reduce, Reducer};
+use tapeloom_ir::{Atom, Builder, Draft, FuncId, Module, Problem};
+use tapeloom_tests::gradbench::{Mixture, gmm_objective};
+use tapeloom_tests::objects::{ObjectCase, Scratch, Toolchain, check};
+use tapeloom_tests::program_generator::Recipe;
+use tapeloom_tests::{Rng, Sweep};
+use tapeloom_transforms::{BEFORE_CODE, batch};
+
+/// The numbers of rows with which each object is tried.
+const ROWS: [usize; 5] = [0, 1, 7, 64, 1000];
+
+/// Returns rows `start..start + rows` of an array.
+fn part(x: &Tensor, start: usize, rows: usize) -> Tensor {
+    let shape = x.ty().shape.without(&[0]);
+    let row = shape.elements() * x.dtype().bytes();
+    let ty = ArrayType::new(x.dtype(), shape.with_leading(rows));
+    Tensor::from_bytes(&ty, &x.bytes()[start * row..(start + rows) * row]).unwrap()
+}
+
+/// Returns one row of an array, without the axis of rows.
+fn one(x: &Tensor, row: usize) -> Tensor {
+    let ty = ArrayType::new(x.dtype(), x.ty().shape.without(&[0]));
+    Tensor::from_bytes(&ty, part(x, row, 1).bytes()).unwrap()
+}
+
+/// The results of an object for `n` rows, in the documented order. `row` and `block` compute a row and a block.
+struct Totals {
+    n: usize,
+    stacked: Vec<bool>,
+    types: Vec<ArrayType>,
+    /// The bytes of stacked results, and the sums so far.
+    bytes: Vec<Vec<u8>>,
+    sums: Vec<Tensor>,
+}
+
+impl Totals {
+    /// Returns zeros. `types` are those of the results of one row.
+    fn new(n: usize, stacked: Vec<bool>, types: Vec<ArrayType>) -> Totals {
+        let sums = types.iter().map(|ty| Tensor::zeros(&ty.shape, ty.dtype).unwrap()).collect();
+        Totals { n, bytes: vec![Vec::new(); types.len()], stacked, types, sums }
+    }
+
+    /// Adds the results of a block or of a row.
+    fn add(&mut self, results: &[Tensor]) {
+        let plus = jit(|(x, y): (Var, Var)| x + y);
+        for (i, y) in results.iter().enumerate() {
+            match self.stacked[i] {
+                true => self.bytes[i].extend(y.bytes()),
+                false => self.sums[i] = plus.call((&self.sums[i], y)).unwrap(),
+            }
+        }
+    }
+
+    /// Computes `n` rows in blocks of `rows`.
+    fn of(
+        mut self,
+        rows: usize,
+        block: impl Fn(usize) -> Vec<Tensor>,
+        row: impl Fn(usize) -> Vec<Tensor>,
+    ) -> Vec<Tensor> {
+        let whole = self.n / rows * rows;
+        (0..whole).step_by(rows).for_each(|start| self.add(&block(start)));
+        (whole..self.n).for_each(|i| self.add(&row(i)));
+        let results = self.types.iter().zip(&self.stacked).zip(self.bytes).zip(self.sums);
+        let results = results.map(|(((ty, stacked), bytes), sum)| match stacked {
+            true => {
+                let ty = ArrayType::new(ty.dtype, ty.shape.with_leading(self.n));
+                Tensor::from_bytes(&ty, &bytes).unwrap()
+            }
+            false => sum,
+        });
+        results.collect()
+    }
+}
+
+/// Returns an object of a function of one row, with the arguments and results of a call for each number of rows. `rows` has as
+/// many rows as the largest of them, and `options` the name.
+fn cases<R, S, B, X, Y>(
+    f: impl Fn((R, S)) -> B,
+    (rows, shared): (&X, &Y),
+    ns: &[usize],
+    options: impl Into<RowOptions>,
+) -> Vec<ObjectCase>
+where
+    R: Tree<Var>,
+    S: Tree<Var>,
+    B: RowResults,
+    X: Tree<Tensor> + Args<R>,
+    Y: Tree<Tensor> + Args<S>,
+{
+    let row = jit(&f);
+    let first = (tree_map(|x| one(&x, 0), rows), shared);
+    let object = row.object_rows(&first, options).unwrap();
+    let stacked: Vec<bool> = object.results().iter().map(|field| field.per_row).collect();
+    let types: Vec<ArrayType> = object.results().iter().map(|field| field.ty.clone()).collect();
+    let block = jit(|(rows, shared): (R, S)| {
+        let mut how = stacked.iter();
+        let sum = |x: Var| if *how.next().unwrap() { x } else { x.sum_axis(0) };
+        tree_map(sum, &vmap_axes((0, None), 0, &f)((rows, shared)))
+    });
+    let size = object.block_rows().unwrap().get();
+    let mut all = Vec::new();
+    for n in ns {
+        let totals = Totals::new(*n, stacked.clone(), types.clone());
+        let of_block = |start| {
+            let part = tree_map(|x| part(&x, start, size), rows);
+            tree_leaves(&block.call((&part, shared)).unwrap())
+        };
+        let of_row = |i| tree_leaves(&row.call((tree_map(|x| one(&x, i), rows), shared)).unwrap());
+        let want = totals.of(size, of_block, of_row);
+        let rows = tree_leaves(rows).into_iter().map(|x| part(&x, 0, *n));
+        let args = rows.chain(tree_leaves(shared)).collect();
+        all.push(ObjectCase { object: object.clone(), args, want });
+    }
+    all
+}
+
+/// The gradient of a mixture of Gaussians, which captures a tensor of positions.
+fn gmm(machine: Machine, ns: &[usize]) -> Vec<ObjectCase> {
+    let (parameters, _) = mixture();
+    let loss = |p: &Mixture<Var>, x: Var| gmm_objective(p, x.reshape([1, 3]), 1.0, 0);
+    let f = move |(x, p): (Var, Mixture<Var>)| {
+        Summed(value_and_grad(move |p: Mixture<Var>| loss(&p, x))(p))
+    };
+    cases(f, (&numbers(&[1000, 3], 3.0), &parameters), ns, machine.options("gmm_rows"))
+}
+
+/// Results of all kinds and dtypes, some of which do not depend on the row.
+fn kinds(machine: Machine, ns: &[usize]) -> Vec<ObjectCase> {
+    let table = numbers(&[11, 4], 1.0);
+    let f = move |((x, i, on), (w, k)): ((Var, Var, Var), (Var, Var))| {
+        let row = constant(table.clone()).take(i, 0) * x;
+        let single = row.sum().convert(Dtype::F32).exp();
+        let near = row.sum().gt(0.0) & on;
+        (
+            Stacked((row.exp() + w, near, k)),
+            Summed(vec![single, near.convert(Dtype::I64), i * k, row.sum(), w.tanh()]),
+            [Stacked(single), Stacked(i)],
+        )
+    };
+    let indices: Tensor = (0..200).map(|i| (i * 7) % 13 - 1).collect::<Vec<i64>>().into();
+    let on: Tensor = (0..200).map(|i| i % 3 > 0).collect();
+    let rows = (numbers(&[200, 4], 1.0), indices, on);
+    let shared = (numbers(&[4], 1.0), Tensor::from(3i64));
+    let options = RowOptions {
+        block_rows: NonZeroUsize::new(16),
+        ..RowOptions::from(machine.options("kinds_rows"))
+    };
+    cases(f, (&rows, &shared), ns, options)
+}
+
+/// A loop for each row, whose trip count depends on the row: its residuals are on a tape.
+fn until_far(machine: Machine, ns: &[usize]) -> Vec<ObjectCase> {
+    let far = |x: Var, w: Var| {
+        let start = x * w;
+        while_loop(|x: Var| x.square().sum().lt(1e4), |x: Var| x * 1.01 + x.exp(), start).sum()
+    };
+    let f = move |(x, w): (Var, Var)| Summed(value_and_grad(move |w| far(x, w))(w));
+    let options = RowOptions {
+        block_rows: NonZeroUsize::new(8),
+        ..RowOptions::from(machine.options("until_far_rows"))
+    };
+    cases(f, (&numbers(&[70, 3], 1.0), &Tensor::from([1.0, 0.5, -1.0])), ns, options)
+}
+
+/// A function without shared arguments and without sums.
+fn stacked_only(machine: Machine, ns: &[usize]) -> Vec<ObjectCase> {
+    let f = |(x, ()): (Var, ())| Stacked(grad(|x: Var| (x.tanh() * x.softplus()).sum())(x));
+    cases(f, (&numbers(&[130, 5], 2.0), &()), ns, machine.options("stacked_rows"))
+}
+
+/// The objects of this file, for one machine. `tried` takes some of the numbers of rows with which an object is tried.
+fn each(machine: Machine, tried: fn(&[usize]) -> &[usize]) -> Vec<ObjectCase> {
+    let (gmm, kinds) = (gmm(machine, tried(&ROWS)), kinds(machine, tried(&[0, 1, 16, 200])));
+    let far = until_far(machine, tried(&[0, 70]));
+    [gmm, kinds, far, stacked_only(machine, tried(&[0, 130]))].concat()
+}
+
+/// The objects of this file, for one machine, without rows.
+pub(super) fn all(machine: Machine) -> Vec<ObjectCase> {
+    each(machine, |rows| &rows[..1])
+}
+
+#[test]
+fn c_programs_get_the_same_bits() {
+    let Some(toolchain) = Toolchain::here() else { return };
+    let all = |machine| each(machine, |rows| rows);
+    let cases: Vec<ObjectCase> = Machine::here().into_iter().flat_map(all).collect();
+    check(&toolchain, &cases).unwrap();
+}
+
+/// No byte outside of the arguments, results and workspace is read, and none is read that was not written.
+#[test]
+fn objects_read_only_what_they_may() {
+    let compiler = ["cc", "-std=c11", "-O1", "-Wall"];
+    let valgrind = ["valgrind", "--quiet", "--error-exitcode=9"];
+    let Some(toolchain) = Toolchain::of(&compiler, &["-lm"], &valgrind) else { return };
+    let machine = Machine::x86(Isa::Baseline);
+    if cfg!(target_arch = "x86_64") {
+        check(&toolchain, &[gmm(machine, &[71]), kinds(machine, &[35])].concat()).unwrap();
+    }
+}
+
+/// Calls objects from Python, with numpy, and compares the results in every bit.
+const PYTHON: &str = r#"
+import importlib, sys
+import numpy as np
+
+def same(got, want):
+    assert got.dtype == want.dtype and got.shape == want.shape, (got, want)
+    assert np.asarray(got).tobytes() == want.tobytes(), (got, want)
+
+for name, data in zip(sys.argv[1::2], sys.argv[2::2]):
+    f = getattr(importlib.import_module(name), name)
+    of = np.load(data)
+    args = [of[f"a{i}"] for i in range(len(of.files)) if f"a{i}" in of]
+    want = [of[f"r{i}"] for i in range(len(of.files)) if f"r{i}" in of]
+    got = f(*args)
+    list(map(same, got if isinstance(got, tuple) else (got,), want))
+    out = tuple(np.full_like(x, 1) for x in want)
+    f(*args, out=out)
+    list(map(same, out, want))
+    for wrong in [args[:-1], [args[0][None]] + args[1:], [args[0].astype(np.int8)] + args[1:], [1.0] + args[1:]]:
+        try:
+            f(*wrong)
+        except TypeError as e:
+            assert len(wrong) < len(args) or "`rows" in str(e), e
+        else:
+            raise AssertionError("a wrong argument")
+    if name.startswith("kinds"):
+        try:
+            f(args[0], args[1][1:], *args[2:])
+        except TypeError as e:
+            assert "`rows.1` must be an array int64[200], got int64[199]" in str(e), e
+        else:
+            raise AssertionError("other numbers of rows")
+"#;
+
+#[test]
+fn python_programs_get_the_same_bits() {
+    let Some(_) = Toolchain::here() else { return };
+    if !has_numpy() {
+        return;
+    }
+    let folder = Scratch::new().unwrap();
+    let mut words = Vec::new();
+    let machine = Machine::here()[0];
+    let all = [gmm(machine, &ROWS), kinds(machine, &[200]), until_far(machine, &[70])].concat();
+    for (number, ObjectCase { object, args, want }) in all.into_iter().enumerate() {
+        save_linked(&object, folder.path());
+        let mut arrays = Arrays::new();
+        for (of, tensors) in [("a", args), ("r", want)] {
+            for (i, x) in tensors.into_iter().enumerate() {
+                arrays.insert(format!("{of}{i}"), x);
+            }
+        }
+        arrays.save_npz(folder.path().join(format!("{number}.npz"))).unwrap();
+        words.extend([object.name().to_owned(), format!("{number}.npz")]);
+    }
+    let mut command = Command::new("python3");
+    succeeds(command.args(["-c", PYTHON]).args(words).current_dir(folder.path()));
+}
+
+/// Writes an object, its modules and the shared library for Python into a folder.
+fn save_linked(object: &Object, folder: &Path) {
+    let name = object.name();
+    object.save(folder).unwrap();
+    let link = format!("cc -shared -o lib{name}.so {name}.o -lm");
+    succeeds(Command::new("sh").args(["-c", &link]).current_dir(folder));
+}
+
+/// A Rust program that does not depend on this library: it gets the same bits, and an error for slices of a wrong length.
+#[test]
+fn rust_programs_get_the_same_bits() {
+    let Some(_) = Toolchain::here() else { return };
+    let folder = Scratch::new().unwrap();
+    let (mut calls, mut want) = (String::new(), String::new());
+    let bits =
+        |x: &Tensor| x.to_vec::<f64>().unwrap().into_iter().map(f64::to_bits).collect::<Vec<_>>();
+    let all = gmm(Machine::here()[0], &ROWS);
+    let name = all[0].object.name();
+    for case in &all {
+        let ObjectCase { object, args, want: results } = case;
+        object.save(folder.path()).unwrap();
+        let n = case.rows().unwrap();
+        calls += "    {\n";
+        let mut words = String::new();
+        for (i, x) in args.iter().enumerate() {
+            let elements = x.elements();
+            calls += &format!(
+                "        let a{i}: [u64; {elements}] = {:?};\n        let a{i} = a{i}.map(f64::from_bits);\n",
+                bits(x)
+            );
+            words += &format!("&a{i}, ");
+        }
+        for (i, y) in results.iter().enumerate() {
+            calls += &format!("        let mut r{i} = [7.0; {}];\n", y.elements());
+            words += &format!("&mut r{i}, ");
+            want += &format!("{:?}\n", bits(y));
+        }
+        calls += &format!("        {name}::{name}({n}, {words}&mut w).unwrap();\n");
+        for i in 0..results.len() {
+            calls += &format!("        println!(\"{{:?}}\", r{i}.map(f64::to_bits));\n");
+        }
+        calls +=
+            &format!("        let e = {name}::{name}({}, {words}&mut w).unwrap_err();\n", n + 1);
+        calls += "        println!(\"{e}\");\n    }\n";
+        want += &format!("{name}: `rows` must have {} elements, and has {}\n", 3 * (n + 1), 3 * n);
+    }
+    let text = format!(
+        "#![deny(warnings)]\nmod {name};\n\nfn main() {{\n    let mut w = {name}::Workspace::new();\n{calls}}}\n"
+    );
+    std::fs::write(folder.path().join("main.rs"), text).unwrap();
+    assert_eq!(run_rust(folder.path(), &[format!("{name}.o")]), want);
+}
+
+/// The C, Rust and Python programs of the section, with the object of its first program.
+#[test]
+fn the_programs_of_the_book_print_what_the_page_says() {
+    let Some(_) = Toolchain::here() else { return };
+    let loss = |w: Var, x: Var, y: Var| {
+        let p = x.dot(w).sigmoid();
+        -(y * p.ln() + (1.0 - y) * (1.0 - p).ln())
+    };
+    let f = jit(move |((x, y), w): ((Var, Var), Var)| {
+        Summed(value_and_grad(move |w| loss(w, x, y))(w))
+    });
+    let folder = Scratch::new().unwrap();
+    let row = ([0.0, 0.0], 0.0);
+    f.object_rows((row, [0.0, 0.0]), "logistic_rows").unwrap().save(folder.path()).unwrap();
+    let block = |fence| block("Any number of rows", fence);
+    std::fs::write(folder.path().join("main.c"), block("c")).unwrap();
+    let built = ["-c", &block("sh")];
+    assert_eq!(succeeds(Command::new("sh").args(built).current_dir(folder.path())), block("text"));
+    std::fs::write(folder.path().join("main.rs"), block("rust,ignore")).unwrap();
+    assert_eq!(run_rust(folder.path(), &["logistic_rows.o".into()]), block("text"));
+    if has_numpy() {
+        let mut python = Command::new("python3");
+        python.args(["-c", &block("python")]).current_dir(folder.path());
+        assert_eq!(succeeds(&mut python), block("text"));
+    }
+}
+
+/// Returns the object of a regression: residuals are stacked, the loss and its gradient are summed.
+fn regression() -> Object {
+    let f = jit(|((x, y), w): ((Var, Var), Var)| {
+        let residual = move |w: Var| x.dot(w) - y;
+        let loss = move |w| residual(w).square();
+        (Stacked(residual(w)), Summed(value_and_grad(loss)(w)))
+    });
+    f.object_rows((([0.0; 3], 0.0), [0.0; 3]), "regression").unwrap()
+}
+
+#[test]
+fn headers_state_rows_and_the_order_of_sums() {
+    let object = regression();
+    let header = object.header();
+    for line in [
+        "#define REGRESSION_BLOCK_ROWS 64",
+        " * n: the number of rows; it may be 0",
+        " * rows_0: argument `rows.0`, f64[n,3], n * 3 elements in rows",
+        " * rows_1: argument `rows.1`, f64[n], n * 1 elements in rows",
+        " * shared: argument `shared`, f64[3], 3 elements in rows",
+        " * result_0: stacked result `result.0`, f64[n], n * 1 elements in rows",
+        " * result_1_0: summed result `result.1.0`, f64[], 1 elements in rows",
+        " * A summed result is 0, plus the sum of each block of 64 rows in order, plus the value of each of the last n % 64 rows in order.",
+        "#define REGRESSION_USES_TAPE 0",
+    ] {
+        assert!(header.lines().any(|l| l == line), "{line} in\n{header}");
+    }
+    let entry = "int regression(size_t n, const double *TAPELOOM_RESTRICT rows_0, const double *TAPELOOM_RESTRICT rows_1, \
+                 const double *TAPELOOM_RESTRICT shared, double *TAPELOOM_RESTRICT result_0, double *TAPELOOM_RESTRICT result_1_0, \
+                 double *TAPELOOM_RESTRICT result_1_1, void *TAPELOOM_RESTRICT workspace, tl_arena *tape);";
+    assert!(header.lines().any(|l| l == entry), "{header}");
+    assert!(object.results()[0].per_row && !object.results()[1].per_row);
+}
+
+/// Blocks are smaller if the memory of 64 rows does not remain in the cache.
+#[test]
+fn blocks_fit_in_the_cache() {
+    let f = jit(|(x, w): (Var, Var)| Summed(grad(|w: Var| (x * w).exp().sort(0).sum())(w)));
+    let rows = |n: usize| {
+        let zeros = Tensor::zeros(&[n], Dtype::F64).unwrap();
+        f.object_rows((&zeros, &zeros), "f").unwrap().block_rows().unwrap().get()
+    };
+    assert_eq!([rows(10), rows(100_000)], [64, 8]);
+    let between = rows(2_000);
+    assert!(between.is_power_of_two() && (8..64).contains(&between), "{between}");
+}
+
+#[track_caller]
+fn refused(result: Result<Object, tapeloom::Error>, kind: Kind, says: &str) -> String {
+    let error = result.unwrap_err();
+    assert_eq!(error.kind(), kind);
+    let text = error.to_string();
+    assert!(text.contains(says) && text.contains("object_rows.rs:"), "{text}");
+    text
+}
+
+#[test]
+fn what_cannot_be_shipped_is_an_error_with_its_line() {
+    let line = line!() + 1;
+    let large = |x: Var| x.gt(1.0);
+    let f = jit(move |(x, ()): (Var, ())| (Stacked(large(x)), Summed((x, large(x)))));
+    let text = refused(f.object_rows((0.0, ()), "f"), Kind::Dtype, "`result.1.1` is summed over");
+    assert!(text.contains(&format!("object_rows.rs:{line}:")), "{text}");
+    let f = jit(|((), w): ((), Var)| Summed(w));
+    refused(f.object_rows(((), 0.0), "f"), Kind::Arguments, "whose row has no arrays");
+    let f = jit(|(x, w): (Var, Var)| Summed(x.dot(w)));
+    refused(f.object_rows(([1.0, 2.0], [1.0]), "f"), Kind::Shape, "`dot`");
+    let printed = |(x, ()): (Var, ())| {
+        debug_print("x", x);
+        Stacked(x)
+    };
+    refused(
+        jit(printed).object_rows((0.0, ()), "f"),
+        Kind::Target,
+        "cannot call the Rust function",
+    );
+    let f = jit(|(x, ()): (Var, ())| Stacked(x));
+    refused(f.object_rows((0.0, ()), "two words"), Kind::Target, "is no name of a function in C");
+}
+
+/// Compiles a random function to an object whose number of rows is an argument; `None` if an object cannot contain it.
+fn random_case(seed: u64, options: &Options) -> Result<Option<ObjectCase>, Problem> {
+    let (n, rows) = (19, NonZeroUsize::new(8).unwrap());
+    let mut m = Module::new();
+    let Ok(case) = Recipe::draw(seed).program(&mut m) else { return Ok(None) };
+    let mut rng = Rng::new(seed);
+    let arrays = |types: Vec<tapeloom_ir::Type>| -> Vec<ArrayType> {
+        types.iter().filter_map(|ty| ty.as_array().cloned()).collect()
+    };
+    let (params, results) =
+        (arrays(m.function(case.f).param_types()), arrays(m.function(case.f).result_types()));
+    let mut per_row: Vec<bool> = params.iter().map(|_| rng.index(3) > 0).collect();
+    let Some(first) = per_row.first_mut() else { return Ok(None) };
+    *first = true;
+    let stacked: Vec<bool> =
+        results.iter().map(|ty| ty.dtype == Dtype::Bool || rng.index(2) == 0).collect();
+
+    let leading = |ty: &ArrayType, n| ArrayType::new(ty.dtype, ty.shape.with_leading(n));
+    let of = batch(&mut m, case.f, rows.get(), &per_row)?;
+    let block = block_of(
+        &mut m,
+        (&params, &per_row),
+        (of.function, &of.batched_out),
+        &stacked,
+        rows.get(),
+    )?;
+    let code = tapeloom_backend::Options::default();
+    let mut compiled = Vec::new();
+    let mut lowered = Vec::new();
+    for f in [case.f, block] {
+        let f = BEFORE_CODE.observed(&mut m, f, &mut |_| ())?;
+        lowered.push(Lowered::of(&m, f, &code, &[])?);
+        let program = tapeloom_backend::compile(&m, f, &code)?;
+        // Products by the matrix library are added in another order.
+        let text = program.report().program.to_string();
+        if text.lines().any(|l| l.contains("contract") && !l.contains("lanes")) {
+            return Ok(None);
+        }
+        compiled.push(program);
+    }
+    let fields = |of: &str, per_row: &[bool]| {
+        let field =
+            |(i, per_row): (usize, &bool)| RowField { path: format!("{of}{i}"), per_row: *per_row };
+        per_row.iter().enumerate().map(field).collect()
+    };
+    let interface =
+        RowInterface { arguments: fields("x", &per_row), results: fields("y", &stacked) };
+    let object = object::compile_rows(&lowered[0], (&lowered[1], rows), &interface, options);
+    let object = match object {
+        Err(problem) if problem.kind == Kind::Target => return Ok(None),
+        object => object?,
+    };
+    let args: Vec<Tensor> = case
+        .args
+        .iter()
+        .zip(&per_row)
+        .map(|(x, per_row)| match per_row {
+            true => rng.tensor(&leading(x.ty(), n)),
+            false => x.clone(),
+        })
+        .collect();
+    let call = |program: usize, of: &dyn Fn(&Tensor) -> Tensor| {
+        let args: Vec<Tensor> =
+            args.iter().zip(&per_row).map(|(x, on)| if *on { of(x) } else { x.clone() }).collect();
+        compiled[program].call(&args.iter().collect::<Vec<_>>()).unwrap()
+    };
+    let want = Totals::new(n, stacked, results).of(
+        rows.get(),
+        |start| call(1, &|x| part(x, start, rows.get())),
+        |i| call(0, &|x| one(x, i)),
+    );
+    Ok(Some(ObjectCase { object, args, want }))
+}
+
+/// Makes the function of a block from the batched function of a row: repeats results that are equal for all rows, and sums
+/// those that are not stacked.
+fn block_of(
+    m: &mut Module,
+    (params, per_row): (&[ArrayType], &[bool]),
+    (batched, batched_out): (FuncId, &[bool]),
+    stacked: &[bool],
+    rows: usize,
+) -> Result<FuncId, Problem> {
+    let leading = |ty: &ArrayType| ArrayType::new(ty.dtype, ty.shape.with_leading(rows));
+    let mut draft = Draft::new("block");
+    let params = params.iter().zip(per_row);
+    let params: Vec<Atom> = params
+        .map(|(ty, on)| draft.param(if *on { leading(ty) } else { ty.clone() }.into()))
+        .collect();
+    let types = m.function(batched).result_types();
+    let b = Builder::new(m, &mut draft);
+    let results = b.emit(Call::inline(batched), &params);
+    let mut all = Vec::new();
+    for (i, mut y) in results.into_iter().enumerate() {
+        if !batched_out[i]
+            && let Some(ty) = types[i].as_array()
+        {
+            let dims = (1..=ty.shape.len()).collect();
+            y = b.emit1(Broadcast { shape: ty.shape.with_leading(rows), dims }, &[y]);
+        }
+        if !stacked[i] {
+            y = b.emit1(Reduce { reducer: Reducer::Sum, axes: vec![0] }, &[y]);
+        }
+        all.push(y);
+    }
+    draft.finish(m, all)
+}
+
+#[test]
+fn random_programs_have_the_same_bits() {
+    let Some(toolchain) = Toolchain::here() else { return };
+    let machines = Machine::here();
+    let (mut cases, mut tried) = (Vec::new(), 0);
+    for seed in Sweep::ObjectRows.seeds() {
+        tried += 1;
+        let options = machines[tried % machines.len()].options(&format!("rows_{}", cases.len()));
+        cases.extend(random_case(seed, &options).unwrap());
+    }
+    assert!(cases.len() * 4 > tried, "{} objects of {tried} programs", cases.len());
+    if let Err(problem) = check(&toolchain, &cases) {
+        panic!("{problem}");
+    }
+}
