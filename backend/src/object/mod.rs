@@ -104,6 +104,7 @@ pub struct RowOptions {
     pub object: Options,
     /// The number of rows of a block. By default 64, or a smaller power of two from 8 on, so that the memory of a block
     /// remains in the cache ([`block_rows`]).
+    #[doc(alias = "batch_size")]
     pub block_rows: Option<NonZeroUsize>,
 }
 

@@ -1,16 +1,16 @@
 //! Objects: compiled closures for programs in other languages, for fixed shapes or for any number of rows.
 
-use super::core::RowFunction;
-use super::rows::RowResults;
+use super::core::{Core, RowFunction};
+use super::rows::{RowResults, Summed};
 use super::{CallArgs, Jit, TypedArgs, at_args};
 use crate::ops::emit;
-use crate::staging::{handles, rebuild, vars};
-use crate::transform::vectorize;
+use crate::staging::rebuild;
+use crate::transform::{value_and_grad_at, vectorize};
 use crate::tree::{Args, Form, Tree, flatten, leaf_paths};
 use crate::{Error, Var};
 use tapeloom_backend::object::{self, Object, RowField};
 use tapeloom_ir::prim::{Reduce, Reducer};
-use tapeloom_ir::trace::{self, Handle};
+use tapeloom_ir::trace;
 use tapeloom_ir::{Dtype, Loc};
 
 impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
@@ -65,7 +65,7 @@ impl<R: Tree<Var>, S: Tree<Var>, B: Tree<Var>, F: Fn((R, S)) -> B> Jit<(R, S), B
     /// | row | `[..]` | `[n, ..]` |
     /// | shared | `[..]` | `[..]` |
     /// | [`Stacked`](crate::Stacked) results | `[..]` | `[n, ..]` |
-    /// | [`Summed`](crate::Summed) results | `[..]` | `[..]` |
+    /// | [`Summed`] results | `[..]` | `[..]` |
     ///
     /// The object has a program for a block of B rows, which is [`vmap`](crate::vmap) of the closure with sums over axis 0, and
     /// a program for one row, which computes the `n % B` rows behind the last whole block. A sum is 0, plus the sum of each
@@ -89,8 +89,10 @@ impl<R: Tree<Var>, S: Tree<Var>, B: Tree<Var>, F: Fn((R, S)) -> B> Jit<(R, S), B
     /// # Ok::<(), tapeloom::Error>(())
     /// ```
     ///
-    /// Source: `jax.vmap` over batches of a fixed size, with the loop over batches that users of ahead-of-time compilation
-    /// write by hand.
+    /// If results are a loss and its gradient with respect to all shared arguments,
+    /// [`object_rows_value_and_grad`](Jit::object_rows_value_and_grad) of the loss is faster.
+    ///
+    /// Source: `jax.lax.map` with `batch_size`, which stacks results only and has a static number of rows.
     #[doc(alias = "aot")]
     #[doc(alias = "export")]
     pub fn object_rows(
@@ -101,45 +103,78 @@ impl<R: Tree<Var>, S: Tree<Var>, B: Tree<Var>, F: Fn((R, S)) -> B> Jit<(R, S), B
     where
         B: RowResults,
     {
-        let at = self.core.at;
-        let (f, args): (_, &dyn Args<(R, S)>) = (&self.f, &args);
-        let (row, shared) = args.structure();
-        let fields = |paths: Vec<String>, per_row| {
-            paths.into_iter().map(move |path| RowField { path, per_row })
-        };
-        let arguments = fields(leaf_paths::<Var, R>(&row, "rows"), true)
-            .chain(fields(leaf_paths::<Var, S>(&shared, "shared"), false))
-            .collect();
-        let per_row = |output: &Form| {
-            let mut stacked = Vec::new();
-            if let Some(structure) = output.structure::<B>() {
-                B::stacked(structure, &mut stacked);
-            }
-            stacked
-        };
-        let checked = |x| {
+        let (f, at) = (&self.f, self.core.at);
+        let row = |x| {
             let results = f(x);
             refuse_bools(&results);
             results
         };
-        let block = |handles: &[Handle]| block_of(f, &(row.clone(), shared.clone()), handles, at);
-        let function = RowFunction {
-            arguments,
-            per_row: &per_row,
-            row: &at_args(&checked, args, at),
-            block: &block,
-        };
-        self.core.object_rows(&TypedArgs(args).leaves(), function, &options.into())
+        let block = |x| sums(vectorize(f, &(0i32, None::<i32>), &0i32, at, x), at);
+        object_of_rows(&self.core, &args, [&row, &block], &options.into())
     }
+}
+
+impl<R: Tree<Var>, S: Tree<Var>, F: Fn((R, S)) -> Summed<Var>> Jit<(R, S), Summed<Var>, F> {
+    /// Compiles the closure, a loss of one row, to an object that computes the sum of losses over any number of rows, and the
+    /// gradient of this sum with respect to the shared arguments. Its interface is that of [`Jit::object_rows`] for a function
+    /// that returns `Summed(value_and_grad(loss)(shared))`.
+    ///
+    /// The program of a block is the derivative of the block's sum, not the sum of derivatives. It computes once for a block
+    /// what depends on shared arguments alone, and holds no gradient of a single row, so it is faster and needs less memory.
+    ///
+    /// # Errors
+    /// Those of [`Jit::object_rows`] and [`value_and_grad`](crate::value_and_grad).
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let loss = jit(|((x, y), w): ((Var, Var), Var)| Summed((x.dot(w) - y).square()));
+    /// let object = loss.object_rows_value_and_grad((([0.0; 3], 0.0), [0.0; 3]), "regression")?;
+    /// let paths: Vec<&str> = object.results().iter().map(|field| field.path.as_str()).collect();
+    /// assert_eq!(paths, ["result.0", "result.1"]);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    pub fn object_rows_value_and_grad(
+        &self,
+        args: impl Args<(R, S)>,
+        options: impl Into<object::RowOptions>,
+    ) -> Result<Object, Error> {
+        let (f, at) = (&self.f, self.core.at);
+        let of_block = |x| sums(vectorize(f, &(0i32, None::<i32>), &0i32, at, x), at);
+        let row = |x| gradient(f, x, at);
+        let block = |x| gradient(&of_block, x, at);
+        object_of_rows(&self.core, &args, [&row, &block], &options.into())
+    }
+}
+
+/// Makes an object from the functions of a row and of a block. The arguments of the latter have a leading axis in the tree of
+/// rows; its stacked results have one, too, and its summed results are sums over it.
+fn object_of_rows<R: Tree<Var>, S: Tree<Var>, B: RowResults>(
+    core: &Core,
+    args: &dyn Args<(R, S)>,
+    [row, block]: [&dyn Fn((R, S)) -> B; 2],
+    options: &object::RowOptions,
+) -> Result<Object, Error> {
+    let (of_row, of_shared) = args.structure();
+    let fields =
+        |paths: Vec<String>, per_row| paths.into_iter().map(move |path| RowField { path, per_row });
+    let arguments = fields(leaf_paths::<Var, R>(&of_row, "rows"), true)
+        .chain(fields(leaf_paths::<Var, S>(&of_shared, "shared"), false))
+        .collect();
+    let per_row = |output: &Form| output.structure::<B>().map_or_else(Vec::new, stacked::<B>);
+    let function = RowFunction {
+        arguments,
+        per_row: &per_row,
+        row: &at_args(row, args, core.at),
+        block: &at_args(block, args, core.at),
+    };
+    core.object_rows(&TypedArgs(args).leaves(), function, options)
 }
 
 /// Records an error for each bool among the results that are summed.
 fn refuse_bools<B: RowResults>(results: &B) {
     let (structure, leaves) = flatten(results);
-    let mut stacked = Vec::new();
-    B::stacked(&structure, &mut stacked);
-    let all = leaves.iter().zip(stacked).zip(leaf_paths::<Var, B>(&structure, "result"));
-    for ((x, stacked), path) in all {
+    let all = leaves.iter().zip(leaf_paths::<Var, B>(&structure, "result"));
+    for ((x, path), stacked) in all.zip(stacked::<B>(&structure)) {
         let at = x.handle.born();
         let ty = x.ty(at);
         if !stacked && ty.dtype == Dtype::Bool && !trace::is_poison(x.handle, at) {
@@ -148,21 +183,31 @@ fn refuse_bools<B: RowResults>(results: &B) {
     }
 }
 
-/// Applies a function of one row to a block of rows: stacks results along a leading axis, or sums them over it.
-fn block_of<R: Tree<Var>, S: Tree<Var>, B: RowResults>(
-    f: &dyn Fn((R, S)) -> B,
-    structure: &(R::Structure, S::Structure),
-    arguments: &[Handle],
-    at: Loc,
-) -> (Vec<Handle>, Form) {
-    let args: (R, S) = rebuild(structure, vars(arguments), at);
-    let results = vectorize(f, &(0i32, None::<i32>), &0i32, at, args);
-    let (structure, leaves) = flatten(&results);
+/// Returns, for each leaf, whether it is stacked.
+fn stacked<B: RowResults>(structure: &B::Structure) -> Vec<bool> {
     let mut stacked = Vec::new();
-    B::stacked(&structure, &mut stacked);
-    let leaves = leaves.iter().zip(stacked).map(|(x, stacked)| match stacked {
-        true => *x,
-        false => emit(Reduce { reducer: Reducer::Sum, axes: vec![0] }, &[*x], at),
-    });
-    (handles(&leaves.collect::<Vec<_>>()), Form::of::<B>(&structure))
+    B::stacked(structure, &mut stacked);
+    stacked
+}
+
+/// Sums those results of a block that are not stacked over the block's rows, which are along axis 0.
+fn sums<B: RowResults>(results: B, at: Loc) -> B {
+    let (structure, leaves) = flatten(&results);
+    let leaves =
+        leaves.into_iter().zip(stacked::<B>(&structure)).map(|(x, stacked)| match stacked {
+            true => x,
+            false => emit(Reduce { reducer: Reducer::Sum, axes: vec![0] }, &[x], at),
+        });
+    rebuild(&structure, leaves.collect(), at)
+}
+
+/// Returns the value of a sum and its gradient with respect to the shared arguments.
+fn gradient<R: Tree<Var>, S: Tree<Var>>(
+    sum: &dyn Fn((R, S)) -> Summed<Var>,
+    (rows, shared): (R, S),
+    at: Loc,
+) -> Summed<(Var, S)> {
+    let (structure, rows) = flatten(&rows);
+    let of_shared = |shared| sum((rebuild(&structure, rows.clone(), at), shared)).0;
+    Summed(value_and_grad_at("value_and_grad", &of_shared, at, shared))
 }

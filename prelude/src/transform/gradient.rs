@@ -91,7 +91,7 @@ pub fn value_and_grad_aux<A: Tree<Var>, B: Tree<Var>, F: Function<A, (Var, B), M
 
 /// Computes the value and the gradient of `f` at `x`. `transform` and `at` are the name and the line of the user's
 /// call, for messages.
-pub(super) fn value_and_grad_at<A: Tree<Var>>(
+pub(crate) fn value_and_grad_at<A: Tree<Var>>(
     transform: &'static str,
     f: &dyn Fn(A) -> Var,
     at: Loc,

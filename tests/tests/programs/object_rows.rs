@@ -101,30 +101,44 @@ where
     Y: Tree<Tensor> + Args<S>,
 {
     let row = jit(&f);
-    let first = (tree_map(|x| one(&x, 0), rows), shared);
-    let object = row.object_rows(&first, options).unwrap();
-    let stacked: Vec<bool> = object.results().iter().map(|field| field.per_row).collect();
-    let types: Vec<ArrayType> = object.results().iter().map(|field| field.ty.clone()).collect();
+    let object = row.object_rows(&(first(rows), shared), options).unwrap();
     let block = jit(|(rows, shared): (R, S)| {
-        let mut how = stacked.iter();
-        let sum = |x: Var| if *how.next().unwrap() { x } else { x.sum_axis(0) };
+        let mut how = object.results().iter();
+        let sum = |x: Var| if how.next().unwrap().per_row { x } else { x.sum_axis(0) };
         tree_map(sum, &vmap_axes((0, None), 0, &f)((rows, shared)))
     });
+    let of_row = |x: X| tree_leaves(&row.call((x, shared)).unwrap());
+    let of_block = |x: X| tree_leaves(&block.call((x, shared)).unwrap());
+    tried(&object, (rows, shared), ns, of_row, of_block)
+}
+
+/// Returns the calls of an object for each number of rows. `row` and `block` compute a row and a block.
+fn tried<X: Tree<Tensor>, Y: Tree<Tensor>>(
+    object: &Object,
+    (rows, shared): (&X, &Y),
+    ns: &[usize],
+    row: impl Fn(X) -> Vec<Tensor>,
+    block: impl Fn(X) -> Vec<Tensor>,
+) -> Vec<ObjectCase> {
+    let stacked: Vec<bool> = object.results().iter().map(|field| field.per_row).collect();
+    let types: Vec<ArrayType> = object.results().iter().map(|field| field.ty.clone()).collect();
     let size = object.block_rows().unwrap().get();
-    let mut all = Vec::new();
-    for n in ns {
-        let totals = Totals::new(*n, stacked.clone(), types.clone());
-        let of_block = |start| {
-            let part = tree_map(|x| part(&x, start, size), rows);
-            tree_leaves(&block.call((&part, shared)).unwrap())
-        };
-        let of_row = |i| tree_leaves(&row.call((tree_map(|x| one(&x, i), rows), shared)).unwrap());
-        let want = totals.of(size, of_block, of_row);
-        let rows = tree_leaves(rows).into_iter().map(|x| part(&x, 0, *n));
+    let one_case = |n: usize| {
+        let want = Totals::new(n, stacked.clone(), types.clone()).of(
+            size,
+            |start| block(tree_map(|x| part(&x, start, size), rows)),
+            |i| row(tree_map(|x| one(&x, i), rows)),
+        );
+        let rows = tree_leaves(rows).into_iter().map(|x| part(&x, 0, n));
         let args = rows.chain(tree_leaves(shared)).collect();
-        all.push(ObjectCase { object: object.clone(), args, want });
-    }
-    all
+        ObjectCase { object: object.clone(), args, want }
+    };
+    ns.iter().copied().map(one_case).collect()
+}
+
+/// Returns the first row of each array.
+fn first<X: Tree<Tensor>>(rows: &X) -> X {
+    tree_map(|x| one(&x, 0), rows)
 }
 
 /// The gradient of a mixture of Gaussians, which captures a tensor of positions.
@@ -135,6 +149,24 @@ fn gmm(machine: Machine, ns: &[usize]) -> Vec<ObjectCase> {
         Summed(value_and_grad(move |p: Mixture<Var>| loss(&p, x))(p))
     };
     cases(f, (&numbers(&[1000, 3], 3.0), &parameters), ns, machine.options("gmm_rows"))
+}
+
+/// The gradient of the sum of the losses above, which is not the sum of their gradients in every bit.
+fn gmm_gradient(machine: Machine, ns: &[usize]) -> Vec<ObjectCase> {
+    let (parameters, rows) = (mixture().0, numbers(&[1000, 3], 3.0));
+    let loss = |p: &Mixture<Var>, x: Var| gmm_objective(p, x.reshape([1, 3]), 1.0, 0);
+    let f = jit(move |(x, p): (Var, Mixture<Var>)| Summed(loss(&p, x)));
+    let args = (first(&rows), &parameters);
+    let object = f.object_rows_value_and_grad(&args, machine.options("gmm_gradient")).unwrap();
+    let row = jit(move |(x, p): (Var, Mixture<Var>)| {
+        value_and_grad(move |p: Mixture<Var>| loss(&p, x))(p)
+    });
+    let block = jit(move |(rows, p): (Var, Mixture<Var>)| {
+        value_and_grad(move |p: Mixture<Var>| vmap(move |x| loss(&p, x))(rows).sum())(p)
+    });
+    let of_row = |x: Tensor| tree_leaves(&row.call((x, &parameters)).unwrap());
+    let of_block = |x: Tensor| tree_leaves(&block.call((x, &parameters)).unwrap());
+    tried(&object, (&rows, &parameters), ns, of_row, of_block)
 }
 
 /// Results of all kinds and dtypes, some of which do not depend on the row.
@@ -182,15 +214,11 @@ fn stacked_only(machine: Machine, ns: &[usize]) -> Vec<ObjectCase> {
 }
 
 /// The objects of this file, for one machine. `tried` takes some of the numbers of rows with which an object is tried.
-fn each(machine: Machine, tried: fn(&[usize]) -> &[usize]) -> Vec<ObjectCase> {
+pub(super) fn each(machine: Machine, tried: fn(&[usize]) -> &[usize]) -> Vec<ObjectCase> {
     let (gmm, kinds) = (gmm(machine, tried(&ROWS)), kinds(machine, tried(&[0, 1, 16, 200])));
+    let gradient = gmm_gradient(machine, tried(&[0, 200]));
     let far = until_far(machine, tried(&[0, 70]));
-    [gmm, kinds, far, stacked_only(machine, tried(&[0, 130]))].concat()
-}
-
-/// The objects of this file, for one machine, without rows.
-pub(super) fn all(machine: Machine) -> Vec<ObjectCase> {
-    each(machine, |rows| &rows[..1])
+    [gmm, gradient, kinds, far, stacked_only(machine, tried(&[0, 130]))].concat()
 }
 
 #[test]
@@ -400,6 +428,22 @@ fn blocks_fit_in_the_cache() {
     assert!(between.is_power_of_two() && (8..64).contains(&between), "{between}");
 }
 
+/// A network's gradient of a sum holds no gradient of a single row, which is as large as the weights.
+#[test]
+fn gradients_of_sums_need_less_memory() {
+    let loss = |(v, w): (Var, Var), x: Var| x.dot(v).tanh().dot(w).square().sum();
+    let zeros = |shape: &[usize]| Tensor::zeros(shape, Dtype::F64).unwrap();
+    let weights = (zeros(&[12, 24]), zeros(&[24, 16]));
+    let args = (zeros(&[12]), &weights);
+    let sums = jit(move |(x, p): (Var, (Var, Var))| Summed(value_and_grad(move |p| loss(p, x))(p)));
+    let sums = sums.object_rows(&args, "sums").unwrap();
+    let gradient = jit(move |(x, p): (Var, (Var, Var))| Summed(loss(p, x)));
+    let gradient = gradient.object_rows_value_and_grad(&args, "gradient").unwrap();
+    assert_eq!(sums.results(), gradient.results());
+    let bytes = [&gradient, &sums].map(Object::workspace_bytes);
+    assert!(2 * bytes[0] < bytes[1], "{bytes:?} bytes");
+}
+
 #[track_caller]
 fn refused(result: Result<Object, tapeloom::Error>, kind: Kind, says: &str) -> String {
     let error = result.unwrap_err();
@@ -420,6 +464,9 @@ fn what_cannot_be_shipped_is_an_error_with_its_line() {
     refused(f.object_rows(((), 0.0), "f"), Kind::Arguments, "whose row has no arrays");
     let f = jit(|(x, w): (Var, Var)| Summed(x.dot(w)));
     refused(f.object_rows(([1.0, 2.0], [1.0]), "f"), Kind::Shape, "`dot`");
+    let f = jit(|(x, w): (Var, Var)| Summed(x * w.convert(Dtype::F64)));
+    let gradient = f.object_rows_value_and_grad((1.0, 2i64), "f");
+    refused(gradient, Kind::NotDifferentiable, "`value_and_grad`");
     let printed = |(x, ()): (Var, ())| {
         debug_print("x", x);
         Stacked(x)
