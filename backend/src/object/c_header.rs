@@ -83,10 +83,12 @@ pub(super) fn text(object: &Object) -> String {
     } else {
         " * The workspace may hold anything; calls on several threads need one each.\n"
     };
-    text += if object.uses_arena {
-        " * The tape is needed, see `tl_arena`.\n */\n"
-    } else {
-        " * The tape may be null.\n */\n"
+    text += match (object.uses_arena, object.block_rows) {
+        (true, None) => " * The tape is needed, see `tl_arena`.\n */\n",
+        (true, Some(_)) => {
+            " * The tape is needed, see `tl_arena`; it holds the values of one block at a time.\n */\n"
+        }
+        (false, _) => " * The tape may be null.\n */\n",
     };
     let _ =
         write!(text, "int {name}({}", if object.block_rows.is_some() { "size_t n, " } else { "" });

@@ -415,6 +415,36 @@ fn headers_state_rows_and_the_order_of_sums() {
     assert!(object.results()[0].per_row && !object.results()[1].per_row);
 }
 
+/// Without rows, sums are zeros and arrays with rows may be null. Without a workspace, the status says so.
+#[test]
+fn no_rows_touch_no_memory() {
+    let Some(_) = Toolchain::here() else { return };
+    let folder = Scratch::new().unwrap();
+    regression().save(folder.path()).unwrap();
+    let main = r#"
+#include "regression.h"
+#include <stdio.h>
+
+int main(void) {
+    double x[3] = {1, 2, 3}, y = 1, w[3] = {1, 1, 1}, residual, value = 7, gradient[3] = {7, 7, 7};
+    _Alignas(TAPELOOM_ALIGNMENT) char workspace[REGRESSION_WORKSPACE_BYTES];
+    int status = regression(0, NULL, NULL, w, NULL, &value, gradient, workspace, NULL);
+    printf("%d: %g %g %g %g\n", status, value, gradient[0], gradient[1], gradient[2]);
+    status = regression(1, x, &y, w, &residual, &value, gradient, workspace, NULL);
+    printf("%d: %g %g %g %g %g\n", status, residual, value, gradient[0], gradient[1], gradient[2]);
+    status = regression(1, x, &y, w, &residual, &value, gradient, NULL, NULL);
+    printf("%d\n", status == TAPELOOM_MEMORY);
+    status = regression(1, x, &y, w, &residual, &value, gradient, workspace + 8, NULL);
+    printf("%d\n", status == TAPELOOM_MEMORY);
+    return 0;
+}
+"#;
+    std::fs::write(folder.path().join("main.c"), main).unwrap();
+    let build = "cc -std=c11 -Wall -Werror main.c regression.o -lm -o main && ./main";
+    let output = succeeds(Command::new("sh").args(["-c", build]).current_dir(folder.path()));
+    assert_eq!(output, "0: 0 0 0 0\n0: 5 25 10 20 30\n1\n1\n");
+}
+
 /// Blocks are smaller if the memory of 64 rows does not remain in the cache.
 #[test]
 fn blocks_fit_in_the_cache() {
