@@ -1,5 +1,5 @@
 //! says: Var` does not say which results are stacked and which are summed over the rows
-//! says: return `Stacked(x)`, `Summed(x)`, or tuples, arrays and `Vec`s of these
+//! says: return `Stacked(x)`, `Summed(x)`, or tuples, arrays, `Vec`s and structs of these
 //! errors: 1
 
 use tapeloom::prelude::*;

@@ -12,7 +12,7 @@
 //! struct Params<T> {                          impl<T: Leaf> Tree<T> for Params<T> { .. }
 //!     w: T,                            =>     impl<T: DataLeaf> Args<Params<Var>> for Params<T> { .. }
 //!     layers: Vec<Layer<T>>,                  impl<T: AxisLeaf> BatchAxes<Params<Var>> for Params<T> { .. }
-//!     #[tree(static)] act: Act,
+//!     #[tree(static)] act: Act,               impl<T: Leaf> RowResults<T> for Params<T> where T: RowResults<T>, .. { .. }
 //! }
 //! ```
 
@@ -184,6 +184,23 @@ fn expand(input: &DeriveInput) -> Result<TokenStream, Error> {
         quote!(::tapeloom::tree::with_segment(path, #segment, |path| { #difference });)
     });
 
+    let trees: Vec<&Part> = parts.iter().filter(|p| p.kind == Holds::Arrays).collect();
+    // A struct whose fields do not say how their rows are combined gets an impl that never applies.
+    // The type of the structure is repeated, because a bound hides that of the field's own impl.
+    let results = trees.iter().map(|p| {
+        let (ty, of_var) = (&p.ty, with_leaf(&p.ty, &var));
+        quote! {
+            #ty: ::tapeloom::RowResults<#leaf>
+                + ::tapeloom::Tree<#leaf, Structure = <#of_var as ::tapeloom::Tree<#var>>::Structure>
+        }
+    });
+    let predicates = where_clause.iter().flat_map(|w| &w.predicates);
+    let results = quote!(where #(#predicates,)* #(#results),*);
+    let stacked = trees.iter().map(|p| {
+        let (name, ty) = (&p.name, &p.ty);
+        quote!(<#ty as ::tapeloom::RowResults<#leaf>>::stacked(&structure.#name, out);)
+    });
+
     let (this, with, of_var) =
         (of(leaf.to_token_stream()), of(quote!(__M)), of(quote!(::tapeloom::Var)));
     let this_structure = quote!(#structure<#(#other_names),*>);
@@ -262,6 +279,19 @@ fn expand(input: &DeriveInput) -> Result<TokenStream, Error> {
                     <Self as ::tapeloom::Tree<#leaf>>::leaves(self, &mut |leaf| {
                         out.push(::tapeloom::tree::DataLeaf::tensor(leaf));
                     });
+                }
+            }
+
+            #[automatically_derived]
+            #[allow(private_bounds, reason = "the types of fields are bounds")]
+            impl<#leaf: ::tapeloom::tree::Leaf, #(#others),*> ::tapeloom::RowResults<#leaf> for #this
+            #results
+            {
+                fn stacked(
+                    structure: &<Self as ::tapeloom::Tree<#leaf>>::Structure,
+                    out: &mut ::std::vec::Vec<bool>,
+                ) {
+                    #(#stacked)*
                 }
             }
 

@@ -28,15 +28,28 @@ pub struct Stacked<A>(pub A);
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Summed<A>(pub A);
 
-/// The results of a function of one row: [`Stacked`] and [`Summed`] trees, or tuples, arrays and `Vec`s of them.
+/// The results of a function of one row: [`Stacked`] and [`Summed`] trees, or tuples, arrays, `Vec`s and derived structs of
+/// them. `L` is the type of leaves, [`Var`].
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// #[derive(Tree)]
+/// struct Fit<T> { residual: Stacked<T>, loss: Summed<T> }
+/// let fit = jit(|((x, y), w): ((Var, Var), Var)| {
+///     let residual = x.dot(w) - y;
+///     Fit { residual: Stacked(residual), loss: Summed(residual.square()) }
+/// });
+/// assert_eq!(fit.call((([1.0, 2.0], 1.0), [1.0, 1.0]))?.loss.0.item::<f64>()?, 4.0);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not say which results are stacked and which are summed over the rows",
-    note = "return `Stacked(x)`, `Summed(x)`, or tuples, arrays and `Vec`s of these; `x` is any tree"
+    note = "return `Stacked(x)`, `Summed(x)`, or tuples, arrays, `Vec`s and structs of these; `x` is any tree"
 )]
-pub trait RowResults: Tree<Var> {
+pub trait RowResults<L = Var>: Tree<L> {
     /// Appends, for each leaf, whether it is stacked.
     #[doc(hidden)]
-    fn stacked(structure: &Self::Structure, out: &mut Vec<bool>);
+    fn stacked(structure: &<Self as Tree<L>>::Structure, out: &mut Vec<bool>);
 }
 
 macro_rules! results {
@@ -78,8 +91,8 @@ macro_rules! results {
             }
         }
 
-        impl<A: Tree<Var>> RowResults for $Results<A> {
-            fn stacked(structure: &Self::Structure, out: &mut Vec<bool>) {
+        impl<L, A: Tree<L>> RowResults<L> for $Results<A> {
+            fn stacked(structure: &A::Structure, out: &mut Vec<bool>) {
                 A::paths(structure, &mut String::new(), &mut |_| out.push($stacked));
             }
         }
@@ -90,22 +103,26 @@ results! {
     Summed stacked false;
 }
 
-impl<A: RowResults> RowResults for Vec<A> {
-    fn stacked(structure: &Self::Structure, out: &mut Vec<bool>) {
+impl<L> RowResults<L> for () {
+    fn stacked((): &(), _: &mut Vec<bool>) {}
+}
+
+impl<L, A: RowResults<L>> RowResults<L> for Vec<A> {
+    fn stacked(structure: &Vec<A::Structure>, out: &mut Vec<bool>) {
         structure.iter().for_each(|s| A::stacked(s, out));
     }
 }
 
-impl<A: RowResults, const N: usize> RowResults for [A; N] {
-    fn stacked(structure: &Self::Structure, out: &mut Vec<bool>) {
+impl<L, A: RowResults<L>, const N: usize> RowResults<L> for [A; N] {
+    fn stacked(structure: &[A::Structure; N], out: &mut Vec<bool>) {
         structure.iter().for_each(|s| A::stacked(s, out));
     }
 }
 
 macro_rules! tuple {
     ($($A:ident $i:tt),+) => {
-        impl<$($A: RowResults),+> RowResults for ($($A,)+) {
-            fn stacked(structure: &Self::Structure, out: &mut Vec<bool>) {
+        impl<L, $($A: RowResults<L>),+> RowResults<L> for ($($A,)+) {
+            fn stacked(structure: &($($A::Structure,)+), out: &mut Vec<bool>) {
                 $($A::stacked(&structure.$i, out);)+
             }
         }

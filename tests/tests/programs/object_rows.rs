@@ -1,7 +1,8 @@
 //! Objects whose number of rows is an argument, in programs in C, Python and Rust: stacked results have the bits of the
 //! programs of a block and of a row, and sums those of the documented order of blocks and rows.
 
-use super::objects::{Machine, block, has_numpy, mixture, numbers, run_rust, succeeds};
+use super::objects::{Machine, SAME, block, has_numpy, mixture, numbers, run_rust, succeeds};
+use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::path::Path;
 use std::process::Command;
@@ -229,6 +230,22 @@ fn c_programs_get_the_same_bits() {
     check(&toolchain, &cases).unwrap();
 }
 
+/// Each of the two programs has routines of its own: one factors the matrices of a block, one that of a row.
+#[test]
+fn routines_of_both_programs_have_the_same_bits() {
+    let Some(toolchain) = Toolchain::here() else { return };
+    let diagonal =
+        |a: Var| linalg::cholesky(0.5 * (a + a.t()) + 40.0 * eye(12, Dtype::F64)).diagonal();
+    let f = move |(x, w): (Var, Var)| {
+        (Stacked(diagonal(x)), Summed((diagonal(w) * (x.abs() + 0.5).lgamma().sum(), diagonal(x))))
+    };
+    let (rows, shared) = (numbers(&[70, 12, 12], 1.0), numbers(&[12, 12], 1.0));
+    let options = Machine::here()[0].options("routines_rows");
+    let cases = cases(f, (&rows, &shared), &[0, 1, 70], options);
+    assert!(cases[0].object.needs_runtime());
+    check(&toolchain, &cases).unwrap();
+}
+
 /// No byte outside of the arguments, results and workspace is read, and none is read that was not written.
 #[test]
 fn objects_read_only_what_they_may() {
@@ -243,13 +260,6 @@ fn objects_read_only_what_they_may() {
 
 /// Calls objects from Python, with numpy, and compares the results in every bit.
 const PYTHON: &str = r#"
-import importlib, sys
-import numpy as np
-
-def same(got, want):
-    assert got.dtype == want.dtype and got.shape == want.shape, (got, want)
-    assert np.asarray(got).tobytes() == want.tobytes(), (got, want)
-
 for name, data in zip(sys.argv[1::2], sys.argv[2::2]):
     f = getattr(importlib.import_module(name), name)
     of = np.load(data)
@@ -298,7 +308,9 @@ fn python_programs_get_the_same_bits() {
         words.extend([object.name().to_owned(), format!("{number}.npz")]);
     }
     let mut command = Command::new("python3");
-    succeeds(command.args(["-c", PYTHON]).args(words).current_dir(folder.path()));
+    succeeds(
+        command.args(["-c", &format!("{SAME}{PYTHON}")]).args(words).current_dir(folder.path()),
+    );
 }
 
 /// Writes an object, its modules and the shared library for Python into a folder.
@@ -317,13 +329,14 @@ fn rust_programs_get_the_same_bits() {
     let (mut calls, mut want) = (String::new(), String::new());
     let bits =
         |x: &Tensor| x.to_vec::<f64>().unwrap().into_iter().map(f64::to_bits).collect::<Vec<_>>();
-    let all = gmm(Machine::here()[0], &ROWS);
-    let name = all[0].object.name();
+    let machine = Machine::here()[0];
+    let all = [gmm(machine, &ROWS), until_far(machine, &[70])].concat();
     for case in &all {
         let ObjectCase { object, args, want: results } = case;
         object.save(folder.path()).unwrap();
+        let name = object.name();
         let n = case.rows().unwrap();
-        calls += "    {\n";
+        calls += &format!("    {{\n        let mut w = {name}::Workspace::new();\n");
         let mut words = String::new();
         for (i, x) in args.iter().enumerate() {
             let elements = x.elements();
@@ -347,11 +360,12 @@ fn rust_programs_get_the_same_bits() {
         calls += "        println!(\"{e}\");\n    }\n";
         want += &format!("{name}: `rows` must have {} elements, and has {}\n", 3 * (n + 1), 3 * n);
     }
-    let text = format!(
-        "#![deny(warnings)]\nmod {name};\n\nfn main() {{\n    let mut w = {name}::Workspace::new();\n{calls}}}\n"
-    );
+    let names: BTreeSet<&str> = all.iter().map(|case| case.object.name()).collect();
+    let modules: String = names.iter().map(|name| format!("mod {name};\n")).collect();
+    let text = format!("#![deny(warnings)]\n{modules}\nfn main() {{\n{calls}}}\n");
     std::fs::write(folder.path().join("main.rs"), text).unwrap();
-    assert_eq!(run_rust(folder.path(), &[format!("{name}.o")]), want);
+    let objects: Vec<String> = names.iter().map(|name| format!("{name}.o")).collect();
+    assert_eq!(run_rust(folder.path(), &objects), want);
 }
 
 /// The C, Rust and Python programs of the section, with the object of its first program.
@@ -381,12 +395,19 @@ fn the_programs_of_the_book_print_what_the_page_says() {
     }
 }
 
+/// The results of a regression at one point.
+#[derive(Tree)]
+struct Fit<T> {
+    residual: Stacked<T>,
+    loss: Summed<(T, T)>,
+}
+
 /// Returns the object of a regression: residuals are stacked, the loss and its gradient are summed.
 fn regression() -> Object {
     let f = jit(|((x, y), w): ((Var, Var), Var)| {
         let residual = move |w: Var| x.dot(w) - y;
         let loss = move |w| residual(w).square();
-        (Stacked(residual(w)), Summed(value_and_grad(loss)(w)))
+        Fit { residual: Stacked(residual(w)), loss: Summed(value_and_grad(loss)(w)) }
     });
     f.object_rows((([0.0; 3], 0.0), [0.0; 3]), "regression").unwrap()
 }
@@ -401,16 +422,16 @@ fn headers_state_rows_and_the_order_of_sums() {
         " * rows_0: argument `rows.0`, f64[n,3], n * 3 elements in rows",
         " * rows_1: argument `rows.1`, f64[n], n * 1 elements in rows",
         " * shared: argument `shared`, f64[3], 3 elements in rows",
-        " * result_0: stacked result `result.0`, f64[n], n * 1 elements in rows",
-        " * result_1_0: summed result `result.1.0`, f64[], 1 elements in rows",
+        " * result_residual: stacked result `result.residual`, f64[n], n * 1 elements in rows",
+        " * result_loss_0: summed result `result.loss.0`, f64[], 1 elements in rows",
         " * A summed result is 0, plus the sum of each block of 64 rows in order, plus the value of each of the last n % 64 rows in order.",
         "#define REGRESSION_USES_TAPE 0",
     ] {
         assert!(header.lines().any(|l| l == line), "{line} in\n{header}");
     }
     let entry = "int regression(size_t n, const double *TAPELOOM_RESTRICT rows_0, const double *TAPELOOM_RESTRICT rows_1, \
-                 const double *TAPELOOM_RESTRICT shared, double *TAPELOOM_RESTRICT result_0, double *TAPELOOM_RESTRICT result_1_0, \
-                 double *TAPELOOM_RESTRICT result_1_1, void *TAPELOOM_RESTRICT workspace, tl_arena *tape);";
+                 const double *TAPELOOM_RESTRICT shared, double *TAPELOOM_RESTRICT result_residual, double *TAPELOOM_RESTRICT result_loss_0, \
+                 double *TAPELOOM_RESTRICT result_loss_1, void *TAPELOOM_RESTRICT workspace, tl_arena *tape);";
     assert!(header.lines().any(|l| l == entry), "{header}");
     assert!(object.results()[0].per_row && !object.results()[1].per_row);
 }

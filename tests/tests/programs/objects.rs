@@ -458,15 +458,24 @@ pub(super) fn has_numpy() -> bool {
     found
 }
 
-/// Calls objects from Python, with numpy, and compares the results in every bit.
-const PYTHON: &str = r#"
+/// A function in Python that compares arrays in every bit, except those of nan.
+pub(super) const SAME: &str = r#"
 import importlib, sys
 import numpy as np
 
+def bits(x):
+    x = np.array(x)
+    if x.dtype.kind == "f":
+        x[np.isnan(x)] = np.nan
+    return x.tobytes()
+
 def same(got, want):
     assert got.dtype == want.dtype and got.shape == want.shape, (got, want)
-    assert np.asarray(got).tobytes() == want.tobytes(), (got, want)
+    assert bits(got) == bits(want), (got, want)
+"#;
 
+/// Calls objects from Python, with numpy, and compares the results in every bit.
+const PYTHON: &str = r#"
 for name in sys.argv[1:]:
     f = getattr(importlib.import_module(name), name)
     of = np.load(name + ".npz")
@@ -515,7 +524,9 @@ fn python_programs_get_the_same_bits() {
         names.push(name);
     }
     let mut command = Command::new("python3");
-    succeeds(command.args(["-c", PYTHON]).args(names).current_dir(folder.path()));
+    succeeds(
+        command.args(["-c", &format!("{SAME}{PYTHON}")]).args(names).current_dir(folder.path()),
+    );
 }
 
 /// A Rust program that does not depend on this library gets the same bits, through the safe functions of the modules.
