@@ -225,8 +225,12 @@ pub(super) fn each(machine: Machine, tried: fn(&[usize]) -> &[usize]) -> Vec<Obj
 #[test]
 fn c_programs_get_the_same_bits() {
     let Some(toolchain) = Toolchain::here() else { return };
-    let all = |machine| each(machine, |rows| rows);
-    let cases: Vec<ObjectCase> = Machine::here().into_iter().flat_map(all).collect();
+    let machines = Machine::here();
+    // The loop over rows is scalar code, which is the same for all instructions.
+    let mut cases = each(machines[0], |rows| rows);
+    if let [_, .., best] = machines[..] {
+        cases.extend(each(best, |rows| rows));
+    }
     check(&toolchain, &cases).unwrap();
 }
 
@@ -254,7 +258,7 @@ fn objects_read_only_what_they_may() {
     let Some(toolchain) = Toolchain::of(&compiler, &["-lm"], &valgrind) else { return };
     let machine = Machine::x86(Isa::Baseline);
     if cfg!(target_arch = "x86_64") {
-        check(&toolchain, &[gmm(machine, &[71]), kinds(machine, &[35])].concat()).unwrap();
+        check(&toolchain, &kinds(machine, &[35])).unwrap();
     }
 }
 
