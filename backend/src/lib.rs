@@ -29,6 +29,7 @@ pub(crate) mod profile;
 pub(crate) mod report;
 #[cfg(feature = "native")]
 pub(crate) mod runtime;
+pub mod rust_source;
 pub mod stablehlo;
 
 mod allocation;

@@ -145,7 +145,7 @@ pub use tapeloom_backend::object;
 #[doc(inline)]
 pub use tapeloom_backend::{
     LaneCode, LaneLoop, MachineModel, Profile, ProfileLine, ProfileRow, Rematerialized, TapePlan,
-    Target, Vectors, accelerator, layout, stablehlo,
+    Target, Vectors, accelerator, layout, rust_source, stablehlo,
 };
 #[doc(inline)]
 pub use tapeloom_derive::Tree;

@@ -68,6 +68,7 @@ pub mod random_loops;
 pub mod recorded;
 pub mod repeated;
 pub mod replay;
+pub mod rust_source;
 mod samples;
 pub mod size_counters;
 pub mod stablehlo_check;

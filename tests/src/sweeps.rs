@@ -59,6 +59,7 @@ sweeps! {
     Xla = "laws::xla::random_programs_agree", gate 150 in 0.0 s, nightly 3000;
     Objects = "programs::objects::random_programs_have_the_same_bits", gate 14 in 0.5 s, nightly 1000;
     ObjectRows = "programs::object_rows::random_programs_have_the_same_bits", gate 4 in 0.2 s, nightly 1000;
+    RustSource = "programs::rust_source::printed_programs_have_the_results_of_calls", gate 2 in 0.0 s, nightly 300;
     StableHlo = "laws::stablehlo::random_programs_are_written", gate 100 in 0.2 s, nightly 6000;
     Text = "random::fuzz::text_says_everything", gate 200 in 0.1 s, nightly 6000;
     Values = "random::fuzz::passes_kernels_and_machine_code_keep_the_values", gate 300 in 0.9 s, nightly 6000;

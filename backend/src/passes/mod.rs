@@ -28,7 +28,7 @@ pub mod vectorize;
 
 pub(crate) use pass::Hoisted;
 pub use pass::{Choice, Context, Invariant, Pass, Step, WorkDivision};
-pub use pipeline::{AS_WRITTEN, List, NATIVE, OBJECT, STUDY};
+pub use pipeline::{AS_WRITTEN, List, NATIVE, OBJECT, RUST_SOURCE, STUDY};
 
 #[cfg(test)]
 use crate::loop_ir::Program;

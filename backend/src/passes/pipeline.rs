@@ -121,6 +121,27 @@ pub static OBJECT: List = List {
     )],
 };
 
+/// The passes before Rust source, for readers: loops stay as written, without lanes, pieces and shared memory.
+pub static RUST_SOURCE: List = List {
+    name: "rust_source",
+    about: "the passes before Rust source, which leave loops as written; `object` follows",
+    begins: Invariant::Form,
+    steps: &[
+        step(&inline_bodies::PASS, "a body stands in its loop, where a reader looks for it"),
+        step(&simplify_indices::PASS, "indices are sums of counters, as a person would write them"),
+        step(
+            &copy_elimination::PASS,
+            "addresses are sums of counters by now, so copies are recognized",
+        ),
+        step(&redundant_memory::PASS, "eliminated copies leave adjacent accesses to one element"),
+        Step {
+            pass: &clamp_bounds::PASS,
+            choice: Choice::Few,
+            why_here: "last: all other passes may help to prove accesses; an index outside of its array would panic",
+        },
+    ],
+};
+
 /// The passes for the simulated machine, which runs loops as they are written.
 pub static AS_WRITTEN: List = List {
     name: "as_written",
@@ -174,7 +195,7 @@ const VERIFIED: usize = 256;
 
 impl List {
     /// All lists.
-    pub const ALL: [&'static List; 4] = [&NATIVE, &OBJECT, &AS_WRITTEN, &STUDY];
+    pub const ALL: [&'static List; 5] = [&NATIVE, &OBJECT, &RUST_SOURCE, &AS_WRITTEN, &STUDY];
 
     /// Runs the passes of the list in order.
     ///

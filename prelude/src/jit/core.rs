@@ -22,12 +22,12 @@ use tapeloom_backend::accelerator::{RunConfig, Statistics};
 use tapeloom_backend::object::{self, Object};
 #[cfg(feature = "xla")]
 use tapeloom_backend::xla::{Client, DeviceArray};
-use tapeloom_backend::{MachineModel, Options, Profile, Results, Target, stablehlo};
+use tapeloom_backend::{MachineModel, Options, Profile, Results, Target, rust_source, stablehlo};
 use tapeloom_ir::trace::{self, Handle, Param, Traced};
 use tapeloom_ir::{ArrayType, Kind, Limits, Loc, Problem, Tensor, check_keys};
 #[cfg(feature = "native")]
-use tapeloom_transforms::{BEFORE_CODE, BEFORE_RELAXED_CODE, List as PassList};
-use tapeloom_transforms::{BEFORE_STABLEHLO, FLUSHED, changes};
+use tapeloom_transforms::List as PassList;
+use tapeloom_transforms::{BEFORE_CODE, BEFORE_RELAXED_CODE, BEFORE_STABLEHLO, FLUSHED, changes};
 
 /// The structure of a call's arguments, without their leaves.
 pub(super) trait CallArgs {
@@ -631,6 +631,48 @@ impl Core {
                 "make the object of a `jit` without `on`, `interpreted` and `nan_check`",
             ),
         }
+    }
+
+    /// Returns the program for these arguments as Rust source, with a public function that is called `name`.
+    pub(super) fn rust(
+        &self,
+        form: &Form,
+        leaves: &TensorRefs<'_>,
+        closure: &Closure<'_>,
+        name: &str,
+    ) -> Result<String, Error> {
+        let at = |p: Problem| Error::at(p, self.at);
+        let refused = |message, help| Err(at(Problem::new(Kind::Target, message, help)));
+        if self.limits.is_some() {
+            return refused(
+                "Rust source has no limit on the iterations of its loops, and cannot be cancelled",
+                "print the source of a `jit` without `max_steps` and `cancelled_by`",
+            );
+        }
+        let passes = match self.engine {
+            Engine::Native | Engine::Interpreter => &BEFORE_CODE,
+            Engine::Relaxed => &BEFORE_RELAXED_CODE,
+            Engine::Finite => {
+                return refused(
+                    "Rust source does not look for values that stop being finite",
+                    "print the source of a `jit` without `nan_check`",
+                );
+            }
+        };
+        let Traced { mut module, function, tensors, output } =
+            self.traced(&types(leaves), closure)?;
+        let interface = rust_source::Interface {
+            arguments: form.paths("argument"),
+            results: output.paths("result"),
+            captured: &tensors,
+            line: self.at,
+        };
+        // The target is of no importance for the text: the interpreter's is there in every build.
+        let options = Options { target: Target::Interpreter, ..self.options(false) };
+        let text = passes
+            .observed(&mut module, function, &mut |_| ())
+            .and_then(|function| rust_source::text(&module, function, &options, &interface, name));
+        text.map_err(at)
     }
 
     /// Returns the number of compiled programs.

@@ -879,6 +879,44 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
         self.core.stablehlo(&given.form(), &given.leaves(), &closure, options)
     }
 
+    /// Returns the program for these arguments as Rust source: a public function `name` with the private functions and
+    /// constants that it needs, of the standard library alone. It can be read and audited, and copied into a module of a crate
+    /// that does not depend on this library. The values of `args` are not used; nothing is compiled or computed.
+    ///
+    /// The function takes the leaves of the arguments and of the results in order: numbers, and references to arrays of fixed
+    /// length in rows. Comments say from which lines of the closure a loop comes. Results agree with those of [`Jit::call`] to
+    /// rounding; integers, bools and random bits are equal. [`crate::rust_source`] says how the text is made.
+    ///
+    /// # Errors
+    /// All mistakes made while the closure was traced; [`Kind::Target`](tapeloom_ir::Kind) with the line of a call of a Rust
+    /// function, of a library routine, or of a function that the standard library lacks and whose own source branches, such as
+    /// `lgamma`; for a `jit` with [`Jit::max_steps`], [`Jit::cancelled_by`] or [`Jit::nan_check`]; and if `name` is no
+    /// identifier of Rust.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let f = jit(grad(|x: Var| x.sin().sum()));
+    /// let text = f.rust([1.0, 2.0, 3.0], "slope")?;
+    /// assert!(text.contains("pub fn slope(x: &[f64; 3], y: &mut [f64; 3]) {"));
+    /// assert!(text.contains("y[i] = x[i].cos();"));
+    ///
+    /// let printed = |x: Var| {
+    ///     debug_print("x", x);
+    ///     x + 1.0
+    /// };
+    /// let error = jit(printed).rust(1.0, "f").unwrap_err();
+    /// assert_eq!(error.kind(), tapeloom::Kind::Target);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    ///
+    /// Source: Hascoët and Pascual, *The Tapenade automatic differentiation tool* (2013), whose derivatives are source, too.
+    #[doc(alias = "source")]
+    #[doc(alias = "codegen")]
+    pub fn rust(&self, args: impl Args<A>, name: &str) -> Result<String, Error> {
+        let (given, closure) = (TypedArgs(&args), at_args(&self.f, &args, self.core.at));
+        self.core.rust(&given.form(), &given.leaves(), &closure, name)
+    }
+
     /// Calls the closure inside a trace. It is traced once for each kind of arguments in that trace. Each use is a call
     /// in the program, which is not inlined, as with [`outline`](crate::outline).
     ///

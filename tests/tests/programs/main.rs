@@ -37,6 +37,7 @@ mod record_errors;
 mod register_pressure;
 mod regressions;
 mod rendered_errors;
+mod rust_source;
 mod searching;
 mod slices;
 mod sorting;

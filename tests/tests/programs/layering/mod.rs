@@ -22,7 +22,7 @@ const ROOMS: [(&str, &str); 5] = [
     (
         "backend",
         "allocation machine stablehlo xla loop_ir results workspace runtime passes codegen layout accelerator target report \
-         profile lower fingerprint executable without_native compile object lib",
+         profile lower fingerprint executable without_native compile object rust_source lib",
     ),
     (
         "backend/pjrt",

@@ -1,0 +1,113 @@
+//! Library functions in Rust: methods of the standard library, helpers, or the arithmetic of our own source.
+//!
+//! A function without any of these cannot be printed. A test lists those, so that a new function is either written here or
+//! added to that list.
+
+use super::expression::{Expression, Level};
+use super::helpers::{self, Helper, Helpers};
+use super::recorded;
+use tapeloom_ir::prim::Library;
+use tapeloom_ir::{Dtype, Literal};
+
+/// The form of a library function in Rust.
+#[derive(Clone, Copy, Debug)]
+enum Form {
+    /// A method of the standard library on the first operand.
+    Method(&'static str),
+    /// A helper function with the operands.
+    Helper(&'static Helper),
+    /// `x % y`
+    Remainder,
+    /// `1 / √x`
+    InverseRoot,
+    /// `x` to the power of half of the function's constant number.
+    HalfPower,
+    /// A function with the operations of the recording.
+    Recorded,
+}
+
+/// Returns the form of a function; `None` if it has none, because its source branches and the standard library lacks it.
+fn form(library: &Library) -> Option<Form> {
+    Some(match library.name {
+        "exp" => Form::Method("exp"),
+        "exp2" => Form::Method("exp2"),
+        "expm1" => Form::Method("exp_m1"),
+        "log" => Form::Method("ln"),
+        "log2" => Form::Method("log2"),
+        "log10" => Form::Method("log10"),
+        "log1p" => Form::Method("ln_1p"),
+        "cbrt" => Form::Method("cbrt"),
+        "hypot" => Form::Method("hypot"),
+        "pow" => Form::Method("powf"),
+        "sin" => Form::Method("sin"),
+        "cos" => Form::Method("cos"),
+        "tan" => Form::Method("tan"),
+        "asin" => Form::Method("asin"),
+        "acos" => Form::Method("acos"),
+        "atan" => Form::Method("atan"),
+        "atan2" => Form::Method("atan2"),
+        "sinh" => Form::Method("sinh"),
+        "cosh" => Form::Method("cosh"),
+        "tanh" => Form::Method("tanh"),
+        "asinh" => Form::Method("asinh"),
+        "acosh" => Form::Method("acosh"),
+        "atanh" => Form::Method("atanh"),
+        "round" => Form::Method("round"),
+        "round_even" => Form::Method("round_ties_even"),
+        "rem" => Form::Remainder,
+        "rsqrt" => Form::InverseRoot,
+        "half_pow" => Form::HalfPower,
+        "logistic" => Form::Helper(&helpers::LOGISTIC),
+        "logistic_density" => Form::Helper(&helpers::LOGISTIC_DENSITY),
+        "softplus" => Form::Helper(&helpers::SOFTPLUS),
+        "logaddexp" => Form::Helper(&helpers::LOGADDEXP),
+        "sech" => Form::Helper(&helpers::SECH),
+        "sech_square" => Form::Helper(&helpers::SECH_SQUARE),
+        "nextafter" => Form::Helper(&helpers::NEXT_AFTER),
+        _ => recorded::of(library).map(|_| Form::Recorded)?,
+    })
+}
+
+/// Returns whether a library function can be printed.
+pub fn is_printable(library: &Library) -> bool {
+    form(library).is_some()
+}
+
+/// Returns the call of a library function on floats of this dtype; `None` if it cannot be printed.
+pub(super) fn call(
+    helpers: &mut Helpers,
+    library: &Library,
+    dtype: Dtype,
+    args: &[Expression],
+) -> Option<Expression> {
+    let [x, rest @ ..] = args else { return None };
+    Some(match form(library)? {
+        Form::Method(name) => Expression::method(x.clone(), name, rest),
+        Form::Helper(helper) => Expression::call(&helpers.of(helper, dtype), args),
+        Form::Remainder => {
+            Expression::binary(x.clone(), "%", rest.first()?.clone(), Level::Product)
+        }
+        Form::InverseRoot => {
+            let root = Expression::method(x.clone(), "sqrt", &[]);
+            Expression::binary(Expression::literal(Literal::one(dtype)), "/", root, Level::Product)
+        }
+        Form::HalfPower => {
+            let half = 0.5 * recorded::number(library)? as f64;
+            let half = Expression::literal(Literal::of(dtype, half));
+            Expression::method(x.clone(), "powf", &[half])
+        }
+        Form::Recorded => {
+            let name = recorded::name(library);
+            let function = || recorded::function(library, &name).unwrap_or_default();
+            let name = helpers.add(&name, function);
+            let double = |x: &Expression| Expression::cast(x.clone(), "f64");
+            match dtype {
+                Dtype::F32 => {
+                    let args: Vec<Expression> = args.iter().map(double).collect();
+                    Expression::cast(Expression::call(&name, &args), "f32")
+                }
+                _ => Expression::call(&name, args),
+            }
+        }
+    })
+}

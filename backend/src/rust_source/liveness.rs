@@ -1,0 +1,231 @@
+//! Liveness of numbers: assignments whose value no path reads are removed, since the compiler of Rust warns about them.
+//!
+//! A *cell* is a variable, or a local buffer with one element, which is a variable in Rust. The analysis walks backwards; a loop is
+//! walked until the cells that are live at its start no longer change. Elements of arrays are not followed.
+
+use super::memory::{Declarations, is_local, is_number};
+use crate::loop_ir::{Arg, BufferId, Carry, Expr, Kernel, Stmt, VarId, dead_code, visit};
+use std::collections::BTreeSet;
+
+/// A number that statements assign.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Cell {
+    Var(VarId),
+    Number(BufferId),
+}
+
+type Live = BTreeSet<Cell>;
+
+/// Removes the assignments and scalars of a kernel that nothing reads.
+pub(super) fn prune(kernel: &mut Kernel) {
+    kernel.rewrite(|kernel, body| {
+        loop {
+            dead_code::drop_dead(body);
+            let mut walk = Walk::new(kernel, None);
+            walk.block(body, &mut Live::new());
+            let read = read_buffers(body);
+            visit(body, &mut |stmt| {
+                if let Stmt::Store { held, .. } = stmt
+                    && is_local(kernel, held.buffer)
+                    && !read.contains(&held.buffer)
+                {
+                    walk.useless.insert(std::ptr::from_ref(stmt));
+                }
+            });
+            let mut useless = Vec::new();
+            numbered(body, &walk.useless, &mut useless);
+            let mut flags = useless.into_iter();
+            if !remove(body, &mut flags) {
+                return;
+            }
+        }
+    });
+}
+
+/// Returns the variables whose initial value no path reads, and the declared numbers whose zero no path reads.
+pub(super) fn without_initial_value(
+    kernel: &Kernel,
+    declarations: &Declarations,
+) -> (BTreeSet<VarId>, BTreeSet<BufferId>) {
+    let mut walk = Walk::new(kernel, Some(declarations));
+    walk.block(&kernel.body, &mut Live::new());
+    (walk.unread, walk.unread_numbers)
+}
+
+/// Returns the buffers that a statement reads or carries.
+fn read_buffers(body: &[Stmt]) -> BTreeSet<BufferId> {
+    let mut read = BTreeSet::new();
+    visit(body, &mut |stmt| {
+        let is_store = matches!(stmt, Stmt::Store { .. });
+        stmt.buffers(&mut |buffer| {
+            if !is_store {
+                read.insert(buffer);
+            }
+        });
+    });
+    read
+}
+
+/// Appends, for each statement in order, whether it is useless.
+fn numbered(body: &[Stmt], useless: &BTreeSet<*const Stmt>, flags: &mut Vec<bool>) {
+    for stmt in body {
+        flags.push(useless.contains(&std::ptr::from_ref(stmt)));
+        stmt.blocks().into_iter().for_each(|inside| numbered(inside, useless, flags));
+    }
+}
+
+/// Removes the flagged statements, and branches and nests without statements. Returns whether there were any.
+fn remove(body: &mut Vec<Stmt>, flags: &mut dyn Iterator<Item = bool>) -> bool {
+    let mut changed = false;
+    body.retain_mut(|stmt| {
+        let is_useless = flags.next().unwrap_or(false);
+        stmt.blocks_mut().into_iter().for_each(|inside| changed |= remove(inside, flags));
+        let is_empty = matches!(stmt, Stmt::Nest { .. } | Stmt::If { .. })
+            && stmt.blocks().iter().all(|block| block.is_empty());
+        changed |= is_useless || is_empty;
+        !(is_useless || is_empty)
+    });
+    changed
+}
+
+struct Walk<'k> {
+    kernel: &'k Kernel,
+    declarations: Option<&'k Declarations>,
+    /// The assignments whose value nothing reads.
+    useless: BTreeSet<*const Stmt>,
+    unread: BTreeSet<VarId>,
+    unread_numbers: BTreeSet<BufferId>,
+}
+
+/// Inserts or removes an element: a loop is walked several times, and the last time decides.
+fn mark<T: Ord>(set: &mut BTreeSet<T>, element: T, holds: bool) {
+    if holds {
+        set.insert(element);
+    } else {
+        set.remove(&element);
+    }
+}
+
+impl<'k> Walk<'k> {
+    fn new(kernel: &'k Kernel, declarations: Option<&'k Declarations>) -> Walk<'k> {
+        let (useless, unread, unread_numbers) = Default::default();
+        Walk { kernel, declarations, useless, unread, unread_numbers }
+    }
+
+    /// Changes `live` from the cells that are read behind a block to those that are read from its start on.
+    fn block(&mut self, body: &[Stmt], live: &mut Live) {
+        for stmt in body.iter().rev() {
+            self.statement(stmt, live);
+            if let Some(declarations) = self.declarations {
+                for (buffer, _) in declarations.at(stmt) {
+                    let is_live = live.contains(&Cell::Number(*buffer));
+                    mark(&mut self.unread_numbers, *buffer, !is_live);
+                }
+            }
+        }
+    }
+
+    fn statement(&mut self, stmt: &Stmt, live: &mut Live) {
+        match stmt {
+            Stmt::Nest { body, .. } => self.block(body, live),
+            Stmt::If { then, otherwise, .. } => {
+                let mut other = live.clone();
+                self.block(then, live);
+                self.block(otherwise, &mut other);
+                live.append(&mut other);
+                self.reads(stmt, live);
+            }
+            Stmt::For { carries, body, .. } => {
+                loop {
+                    let mut start = live.clone();
+                    before_carries(carries, &mut start);
+                    self.block(body, &mut start);
+                    if start.is_subset(live) {
+                        break;
+                    }
+                    live.extend(start);
+                }
+                self.reads(stmt, live);
+            }
+            Stmt::While { head, condition, carries, body, .. } => {
+                // `live` becomes the cells that are live behind the head.
+                live.extend(cell_of(*condition));
+                loop {
+                    let mut start = live.clone();
+                    self.block(head, &mut start);
+                    before_carries(carries, &mut start);
+                    self.block(body, &mut start);
+                    if start.is_subset(live) {
+                        break;
+                    }
+                    live.extend(start);
+                }
+                self.block(head, live);
+            }
+            Stmt::Set { var, .. } => {
+                let needed = live.remove(&Cell::Var(*var));
+                self.assignment(stmt, needed, live);
+            }
+            Stmt::Fold { var, .. } => {
+                let needed = live.contains(&Cell::Var(*var));
+                self.assignment(stmt, needed, live);
+            }
+            Stmt::Var { var, .. } => {
+                let needed = live.remove(&Cell::Var(*var));
+                mark(&mut self.unread, *var, !needed);
+                if needed {
+                    self.reads(stmt, live);
+                }
+            }
+            Stmt::Store { held, guard, .. }
+                if is_local(self.kernel, held.buffer) && is_number(self.kernel, held.buffer) =>
+            {
+                let cell = Cell::Number(held.buffer);
+                let needed =
+                    if guard.is_some() { live.contains(&cell) } else { live.remove(&cell) };
+                self.assignment(stmt, needed, live);
+            }
+            Stmt::Let { .. }
+            | Stmt::Store { .. }
+            | Stmt::Contract(_)
+            | Stmt::Call(_)
+            | Stmt::Tape(_)
+            | Stmt::Limit(_)
+            | Stmt::CallExternal(_)
+            | Stmt::Lap(_) => self.reads(stmt, live),
+        }
+    }
+
+    fn assignment(&mut self, stmt: &Stmt, needed: bool, live: &mut Live) {
+        mark(&mut self.useless, std::ptr::from_ref(stmt), !needed);
+        if needed {
+            self.reads(stmt, live);
+        }
+    }
+
+    /// Adds the cells that a statement itself reads.
+    fn reads(&self, stmt: &Stmt, live: &mut Live) {
+        stmt.args(&mut |arg| live.extend(cell_of(arg)));
+        if let Stmt::Let { expr: Expr::Load { held, .. }, .. } = stmt {
+            live.insert(Cell::Number(held.buffer));
+        }
+        // A call writes numbers through references, so they must have a value.
+        for view in stmt.shape().views.into_iter().flatten() {
+            live.insert(Cell::Number(view.held.buffer));
+        }
+    }
+}
+
+/// Changes `live` from the cells that are read behind the assignments of carries to those that are read in front of them.
+fn before_carries(carries: &[Carry], live: &mut Live) {
+    for Carry { input, output } in
+        carries.iter().rev().filter(|c| c.input.buffer != c.output.buffer)
+    {
+        live.remove(&Cell::Number(input.buffer));
+        live.insert(Cell::Number(output.buffer));
+    }
+}
+
+fn cell_of(arg: Arg) -> Option<Cell> {
+    if let Arg::Var(var) = arg { Some(Cell::Var(var)) } else { None }
+}

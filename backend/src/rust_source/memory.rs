@@ -1,0 +1,273 @@
+//! The buffers of a kernel in Rust: which are numbers and which are arrays, how they are called, and where they are declared.
+
+use super::operations;
+use crate::loop_ir::{Arg, BufferId, Expr, Kernel, Place, ScalarId, Stmt, TapeStmt, VarId, visit};
+use cranelift_entity::SecondaryMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The way in which a local buffer is declared.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Declaration {
+    /// `let x = value;` in place of the first store of a number. `mutable` if there are others.
+    AtStore { mutable: bool },
+    /// `let x: f64;` in front of a statement that stores the number before it reads it.
+    Deferred { mutable: bool },
+    /// `let mut x = 0.0;`, or an array of zeros.
+    Zeros,
+}
+
+/// The declarations of a kernel's local buffers.
+#[derive(Default)]
+pub(super) struct Declarations {
+    /// The declared buffers, by the statements in front of which they stand.
+    places: BTreeMap<*const Stmt, Vec<(BufferId, Declaration)>>,
+}
+
+impl Declarations {
+    /// Finds the place of each declaration: the innermost block with all accesses to the buffer. A buffer that may keep a
+    /// value from one iteration of a loop to the next is declared outside of the loop, and so are arrays, which are
+    /// allocated once.
+    pub(super) fn of(kernel: &Kernel) -> Declarations {
+        let local = |id: &BufferId| is_local(kernel, *id);
+        let all: BTreeSet<BufferId> = kernel.buffers.keys().filter(local).collect();
+        let mut found = Declarations::default();
+        let writes = writes(kernel);
+        let left = found.block(kernel, &writes, &kernel.body, &[], &all, false);
+        debug_assert!(left.is_empty(), "outside of loops, every buffer is declared");
+        found
+    }
+
+    /// Returns the buffers that are declared in front of a statement.
+    pub(super) fn at(&self, stmt: &Stmt) -> &[(BufferId, Declaration)] {
+        self.places.get(&std::ptr::from_ref(stmt)).map_or(&[], Vec::as_slice)
+    }
+
+    /// Declares those of `wanted` that the block accesses. `end` has the buffers that the block accesses behind its last
+    /// statement. Returns the buffers that have to be declared outside of the loop around the block.
+    fn block(
+        &mut self,
+        kernel: &Kernel,
+        writes: &SecondaryMap<BufferId, usize>,
+        block: &[Stmt],
+        end: &[BufferId],
+        wanted: &BTreeSet<BufferId>,
+        inside_of_loop: bool,
+    ) -> BTreeSet<BufferId> {
+        let mut stmts = Vec::new();
+        flatten(block, &mut stmts);
+        // For each buffer, the statements that access it.
+        let mut accesses: BTreeMap<BufferId, Vec<usize>> = BTreeMap::new();
+        for (i, stmt) in stmts.iter().enumerate() {
+            for buffer in accessed(stmt).into_iter().filter(|b| wanted.contains(b)) {
+                accesses.entry(buffer).or_default().push(i);
+            }
+        }
+        let mut outside: BTreeSet<BufferId> = end
+            .iter()
+            .copied()
+            .filter(|b| wanted.contains(b) && !accesses.contains_key(b))
+            .collect();
+        let mut within: BTreeMap<usize, BTreeSet<BufferId>> = BTreeMap::new();
+        let mut here: Vec<(BufferId, usize)> = Vec::new();
+        for (buffer, at) in accesses {
+            let first = at[0];
+            let only = at.len() == 1 && !end.contains(&buffer);
+            if only && may_contain(kernel, stmts[first], buffer) {
+                within.entry(first).or_default().insert(buffer);
+            } else {
+                here.push((buffer, first));
+            }
+        }
+        for (i, buffers) in within {
+            let is_loop = matches!(stmts[i], Stmt::For { .. } | Stmt::While { .. });
+            for (inner, end) in inner_blocks(stmts[i]) {
+                let of_block: BTreeSet<BufferId> = buffers
+                    .iter()
+                    .copied()
+                    .filter(|b| inner.iter().any(|stmt| accessed(stmt).contains(b)))
+                    .collect();
+                let left =
+                    self.block(kernel, writes, inner, &end, &of_block, inside_of_loop || is_loop);
+                here.extend(left.into_iter().map(|buffer| (buffer, i)));
+            }
+        }
+        here.sort_unstable();
+        here.dedup();
+        for (buffer, first) in here {
+            let declaration = declaration(kernel, writes[buffer], stmts[first], buffer);
+            if declaration == Declaration::Zeros && inside_of_loop {
+                outside.insert(buffer);
+            } else {
+                let key = std::ptr::from_ref(stmts[first]);
+                self.places.entry(key).or_default().push((buffer, declaration));
+            }
+        }
+        outside
+    }
+}
+
+/// Appends the statements of a block, those of its nests among them, which have no scope of their own in Rust.
+fn flatten<'a>(block: &'a [Stmt], out: &mut Vec<&'a Stmt>) {
+    for stmt in block {
+        match stmt {
+            Stmt::Nest { body, .. } => flatten(body, out),
+            _ => out.push(stmt),
+        }
+    }
+}
+
+/// Returns whether a buffer is a local variable: neither an argument nor a result nor a part of a record.
+pub(super) fn is_local(kernel: &Kernel, buffer: BufferId) -> bool {
+    match kernel.buffers[buffer].place {
+        Place::Workspace(_) | Place::Private(_) | Place::Unplaced => true,
+        Place::Input(_) | Place::Output(_) | Place::Donated { .. } | Place::Record { .. } => false,
+    }
+}
+
+/// Returns whether a buffer is one number in Rust, and no array.
+pub(super) fn is_number(kernel: &Kernel, buffer: BufferId) -> bool {
+    kernel.buffers[buffer].ty.shape.elements() == 1
+}
+
+/// Returns the buffers that a statement, or one inside it, accesses.
+fn accessed(stmt: &Stmt) -> BTreeSet<BufferId> {
+    let mut buffers = BTreeSet::new();
+    visit(std::slice::from_ref(stmt), &mut |stmt| stmt.buffers(&mut |b| _ = buffers.insert(b)));
+    buffers
+}
+
+/// Returns whether a buffer that only this statement accesses may be declared in one of its blocks.
+fn may_contain(kernel: &Kernel, stmt: &Stmt, buffer: BufferId) -> bool {
+    let touches = |block: &[Stmt]| block.iter().any(|stmt| accessed(stmt).contains(&buffer));
+    match stmt {
+        Stmt::If { then, otherwise, .. } => touches(then) != touches(otherwise),
+        Stmt::For { .. } => is_number(kernel, buffer),
+        Stmt::While { head, carries, body, .. } => {
+            let carried =
+                carries.iter().any(|c| [c.input.buffer, c.output.buffer].contains(&buffer));
+            let in_head = touches(head);
+            is_number(kernel, buffer) && in_head != touches(body) && !(in_head && carried)
+        }
+        _ => false,
+    }
+}
+
+/// Returns the inner blocks in which a buffer may be declared, each with the buffers that are accessed behind its last
+/// statement.
+fn inner_blocks(stmt: &Stmt) -> Vec<(&[Stmt], Vec<BufferId>)> {
+    let carries = stmt.carries().iter().flat_map(|c| [c.input.buffer, c.output.buffer]);
+    let carried: Vec<BufferId> = carries.collect();
+    stmt.blocks().into_iter().map(|block| (block, carried.clone())).collect()
+}
+
+/// Returns the number of statements that write each buffer.
+fn writes(kernel: &Kernel) -> SecondaryMap<BufferId, usize> {
+    let mut writes: SecondaryMap<BufferId, usize> = SecondaryMap::new();
+    visit(&kernel.body, &mut |stmt| {
+        stmt.accesses(&mut |access| writes[access.held.buffer] += usize::from(access.write));
+        // A carry writes to both buffers at the end of each iteration.
+        for carry in stmt.carries().iter().filter(|c| c.input.buffer != c.output.buffer) {
+            writes[carry.input.buffer] += 2;
+        }
+    });
+    writes
+}
+
+fn declaration(kernel: &Kernel, writes: usize, first: &Stmt, buffer: BufferId) -> Declaration {
+    if !is_number(kernel, buffer) {
+        return Declaration::Zeros;
+    }
+    match (first, first_stores(first, buffer)) {
+        (Stmt::Store { .. }, Some(stores)) => Declaration::AtStore { mutable: writes > stores },
+        (_, Some(stores)) => Declaration::Deferred { mutable: writes > stores },
+        (_, None) => Declaration::Zeros,
+    }
+}
+
+/// Returns the number of stores by which a statement gives a number its first value on every path; `None` if there is a path
+/// on which it reads the number, or does not store it.
+fn first_stores(stmt: &Stmt, buffer: BufferId) -> Option<usize> {
+    let first = |block: &[Stmt]| {
+        let first = block.iter().find(|stmt| accessed(stmt).contains(&buffer))?;
+        first_stores(first, buffer)
+    };
+    match stmt {
+        Stmt::Store { guard: None, held, .. } if held.buffer == buffer => Some(1),
+        Stmt::Nest { body, .. } => first(body),
+        Stmt::If { then, otherwise, .. } => Some(first(then)? + first(otherwise)?),
+        // The head runs at least once, and may store again.
+        Stmt::While { head, .. } => first(head).map(|_| 0),
+        _ => None,
+    }
+}
+
+/// The name of a number of records: that of a tape before its loop.
+pub(super) const FIRST_RECORD: &str = "first_record";
+
+/// Returns a name for the contents of each buffer: the operation that computes its first stored element.
+pub(super) fn contents(kernel: &Kernel) -> SecondaryMap<BufferId, Option<&'static str>> {
+    let mut definitions: SecondaryMap<ScalarId, Option<&Expr>> = SecondaryMap::new();
+    let mut folds: SecondaryMap<VarId, Option<&'static str>> = SecondaryMap::new();
+    let mut names: SecondaryMap<BufferId, Option<&'static str>> = SecondaryMap::new();
+    let mut lengths: BTreeSet<ScalarId> = BTreeSet::new();
+    visit(&kernel.body, &mut |stmt| match stmt {
+        Stmt::Tape(TapeStmt::Length { value, .. }) => _ = lengths.insert(*value),
+        Stmt::Let { value, expr } => definitions[*value] = Some(expr),
+        Stmt::Fold { var, code, .. } => {
+            folds[*var].get_or_insert(of_fold(*code));
+        }
+        Stmt::Contract(c) => {
+            names[c.out.held.buffer].get_or_insert("product");
+        }
+        _ => {}
+    });
+    visit(&kernel.body, &mut |stmt| {
+        let Stmt::Store { held, value, .. } = stmt else { return };
+        let name = match value {
+            Arg::Var(var) => folds[*var],
+            Arg::Scalar(value) if lengths.contains(value) => Some(FIRST_RECORD),
+            Arg::Scalar(value) => match definitions[*value] {
+                Some(Expr::Code(code, _)) => Some(operations::name_of(*code)),
+                Some(Expr::Load { .. }) => Some("copy"),
+                None => None,
+            },
+            Arg::Index(_) => Some("indices"),
+            Arg::Literal(_) => None,
+        };
+        if let Some(name) = name {
+            let known = &mut names[held.buffer];
+            if known.is_none_or(|known| known == "copy") {
+                *known = Some(name);
+            }
+        }
+    });
+    names
+}
+
+/// Returns a name for a variable into which values are combined.
+pub(super) fn of_fold(code: tapeloom_ir::Code) -> &'static str {
+    match operations::name_of(code) {
+        "larger" => "largest",
+        "smaller" => "smallest",
+        name => name,
+    }
+}
+
+/// Returns a noun for the result of a primitive.
+pub(super) fn noun(primitive: &str) -> String {
+    let noun = match primitive {
+        "add" | "reduce_sum" => "sum",
+        "sub" => "difference",
+        "mul" | "dot" | "reduce_prod" => "product",
+        "div" => "quotient",
+        "neg" => "negative",
+        "log" => "ln",
+        "reduce_max" => "largest",
+        "reduce_min" => "smallest",
+        "select" => "chosen",
+        "convert" => "converted",
+        "loop" | "cond" => "state",
+        name => name,
+    };
+    noun.to_owned()
+}

@@ -1,0 +1,127 @@
+//! Names of Rust: identifiers from paths and primitives, different from one another within a scope.
+
+use std::collections::BTreeSet;
+
+/// The words that are no identifiers in Rust, and the names of types that the text uses.
+const RESERVED: &[&str] = &[
+    "abstract", "as", "async", "await", "become", "bool", "box", "break", "const", "continue",
+    "crate", "do", "dyn", "else", "enum", "extern", "f32", "f64", "false", "final", "fn", "for",
+    "gen", "i32", "i64", "if", "impl", "in", "let", "loop", "macro", "match", "mod", "move", "mut",
+    "override", "priv", "pub", "ref", "return", "self", "static", "std", "struct", "super",
+    "trait", "true", "try", "type", "typeof", "u32", "u64", "unsafe", "unsized", "use", "usize",
+    "vec", "virtual", "where", "while", "yield",
+];
+
+/// The names of a function's scopes, the outermost first.
+#[derive(Clone, Debug)]
+pub(super) struct Names {
+    scopes: Vec<BTreeSet<String>>,
+}
+
+impl Names {
+    /// Returns the names of a module that has `taken` ones.
+    pub(super) fn new<'n>(taken: impl IntoIterator<Item = &'n str>) -> Names {
+        Names { scopes: vec![taken.into_iter().map(str::to_owned).collect()] }
+    }
+
+    /// Begins a scope, whose names are free again after its end.
+    pub(super) fn enter(&mut self) {
+        self.scopes.push(BTreeSet::new());
+    }
+
+    /// Ends the innermost scope.
+    pub(super) fn leave(&mut self) {
+        self.scopes.pop();
+    }
+
+    fn is_free(&self, name: &str) -> bool {
+        !RESERVED.contains(&name) && self.scopes.iter().all(|scope| !scope.contains(name))
+    }
+
+    /// Returns a new name of the innermost scope: the wish, or the wish with a number.
+    pub(super) fn fresh(&mut self, wish: &str) -> String {
+        let wish = identifier(wish);
+        let numbered = (2..).map(|n| format!("{wish}_{n}"));
+        let mut all = std::iter::once(wish.clone()).chain(numbered);
+        let name = all.find(|name| self.is_free(name)).unwrap_or(wish);
+        if let Some(scope) = self.scopes.last_mut() {
+            scope.insert(name.clone());
+        }
+        name
+    }
+
+    /// Returns a new name for a loop counter.
+    pub(super) fn counter(&mut self) -> String {
+        let free = ["i", "j", "k", "l", "m", "n"].into_iter().find(|name| self.is_free(name));
+        self.fresh(free.unwrap_or("i"))
+    }
+}
+
+/// Returns whether a name is an identifier of Rust that is no keyword.
+pub(super) fn is_identifier(name: &str) -> bool {
+    let letter = |c: char| c.is_ascii_alphabetic() || c == '_';
+    name.starts_with(letter)
+        && name.chars().all(|c| letter(c) || c.is_ascii_digit())
+        && name != "_"
+        && !RESERVED.contains(&name)
+}
+
+/// Returns a text as an identifier in small letters.
+pub(super) fn identifier(text: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' };
+    let name: String = text.chars().map(plain).collect();
+    let words: Vec<&str> = name.split('_').filter(|word| !word.is_empty()).collect();
+    let name = words.join("_");
+    match name.chars().next() {
+        None => "value".to_owned(),
+        Some(c) if c.is_ascii_digit() => format!("x{name}"),
+        Some(_) => name,
+    }
+}
+
+/// Returns the name of an argument or a result with this path in its tree, such as `argument.0.weights`: the names of
+/// fields if there are any, otherwise the numbers behind `root`.
+pub(super) fn of_path(path: &str, root: &str, fields: &str) -> String {
+    let start = path.find(['.', '[']).unwrap_or(path.len());
+    let words = path[start..].split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
+    let is_number = |word: &str| word.chars().all(|c| c.is_ascii_digit());
+    match words.iter().position(|word| !is_number(word)) {
+        Some(first) => format!("{fields}{}", words[first..].join("_")),
+        None => format!("{root}{}", words.join("_")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_differ_within_scopes() {
+        let mut names = Names::new(["f"]);
+        assert_eq!(names.fresh("f"), "f_2");
+        assert_eq!(names.fresh("type"), "type_2");
+        names.enter();
+        assert_eq!(names.counter(), "i");
+        assert_eq!(names.counter(), "j");
+        assert_eq!(names.fresh("sum"), "sum");
+        names.leave();
+        assert_eq!(names.fresh("sum"), "sum");
+        assert_eq!(names.fresh("sum"), "sum_2");
+    }
+
+    #[test]
+    fn paths_become_names() {
+        for (path, name) in [
+            ("argument", "x"),
+            ("argument.0", "x0"),
+            ("argument.1[0]", "x1_0"),
+            ("argument.0.alpha", "alpha"),
+            ("argument.layers[3].w", "layers_3_w"),
+        ] {
+            assert_eq!(of_path(path, "x", ""), name);
+        }
+        assert_eq!(of_path("result.1.alpha", "y", "y_"), "y_alpha");
+        assert!(is_identifier("_f2") && !is_identifier("2f") && !is_identifier("fn"));
+    }
+}

@@ -1,0 +1,317 @@
+//! Dynamic tapes in Rust: a struct for each tape, with a vector for each field of its records.
+//!
+//! In a loop program a record is a number of bytes. The buffers of the cursors that write it say which values lie at which
+//! offset: these are the fields. A cursor that reads has a handle, which states the tape and the offset of a field. In nearly
+//! all programs, the handle is a constant, or only one field has the types of the cursor's buffers. Otherwise the handle
+//! selects the field when the program runs.
+
+use super::memory;
+use super::names::Names;
+use crate::loop_ir::{
+    Address, Arg, BufferId, CursorId, CursorTarget, Expr, Kernel, KernelId, Place, Program,
+    ScalarId, Stmt, TapeId, TapeStmt, handle, opened, visit,
+};
+use cranelift_entity::PrimaryMap;
+use std::collections::{BTreeMap, BTreeSet};
+use tapeloom_ir::{ArrayType, Dtype};
+
+/// A field of the records of a tape.
+#[derive(Clone, Debug)]
+pub(super) struct Field {
+    /// The offset in bytes in a record.
+    pub(super) offset: usize,
+    pub(super) dtype: Dtype,
+    /// The number of elements in each record.
+    pub(super) elements: usize,
+    /// The name in the struct.
+    pub(super) name: String,
+}
+
+/// A tape of a program.
+#[derive(Clone, Debug)]
+pub(super) struct Tape {
+    /// The name of the struct.
+    pub(super) type_name: String,
+    /// The name of the variable in every function that has the tape.
+    pub(super) name: String,
+    pub(super) fields: Vec<Field>,
+}
+
+/// The tapes of a program.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Tapes {
+    pub(super) all: PrimaryMap<TapeId, Tape>,
+    /// For each callee, the tapes that it and its callees use.
+    pub(super) of_callees: PrimaryMap<KernelId, BTreeSet<TapeId>>,
+    pub(super) of_entry: BTreeSet<TapeId>,
+}
+
+/// A record to which a cursor that reads may point: its tape, and the offset of the handle's field.
+pub(super) type Target = (TapeId, usize);
+
+impl Tapes {
+    /// Returns the tapes of a program. `name_of` names the buffer of a kernel.
+    pub(super) fn of(
+        program: &Program,
+        names: &mut Names,
+        name_of: &dyn Fn(&Kernel, BufferId) -> String,
+    ) -> Tapes {
+        let mut found: PrimaryMap<TapeId, Vec<(usize, Dtype, usize, String)>> =
+            program.tapes.values().map(|_| Vec::new()).collect();
+        for (_, kernel) in program.kernels() {
+            for (cursor, to) in targets(kernel) {
+                let CursorTarget::Tape(tape) = to else { continue };
+                for (buffer, offset) in in_record(kernel, cursor) {
+                    let ty = &kernel.buffers[buffer].ty;
+                    let elements = ty.shape.elements();
+                    if !found[tape].iter().any(|(at, ..)| *at == offset) {
+                        let name = name_of(kernel, buffer);
+                        found[tape].push((offset, ty.dtype, elements, name));
+                    }
+                }
+            }
+        }
+        let many = found.len() > 1;
+        let mut all = PrimaryMap::new();
+        for (id, mut fields) in found {
+            fields.sort_by_key(|(offset, ..)| *offset);
+            let mut own = Names::new(["records"]);
+            let fields = fields.into_iter().map(|(offset, dtype, elements, name)| Field {
+                offset,
+                dtype,
+                elements,
+                name: own.fresh(&name),
+            });
+            let number = if many { format!("{}", id.as_u32() + 1) } else { String::new() };
+            all.push(Tape {
+                type_name: format!("Tape{number}"),
+                name: names.fresh(&format!("tape{number}")),
+                fields: fields.collect(),
+            });
+        }
+        let mut tapes = Tapes { all, ..Tapes::default() };
+        for kernel in program.callees.values() {
+            let used = tapes.used(kernel);
+            tapes.of_callees.push(used);
+        }
+        tapes.of_entry = tapes.used(&program.entry);
+        tapes
+    }
+
+    /// Removes the first words of handles that no cursor needs, since only one field has the types of its buffers. A local
+    /// handle is then the number of the first record alone.
+    pub(super) fn drop_words(&self, program: &mut Program) {
+        for kernel in program.kernels_mut() {
+            let needed = self.needed_words(kernel);
+            let handles: BTreeSet<BufferId> =
+                kernel.buffers.keys().filter(|id| is_local_handle(kernel, &needed, *id)).collect();
+            for id in &handles {
+                kernel.buffers[*id].ty = ArrayType::new(Dtype::I64, [1]);
+            }
+            kernel.rewrite(|_, body| drop_first_words(body, &handles));
+        }
+    }
+
+    /// Returns the scalars that are used, except those whose only uses are first words of handles that no cursor needs.
+    fn needed_words(&self, kernel: &Kernel) -> BTreeSet<ScalarId> {
+        let mut needed = BTreeSet::new();
+        visit(&kernel.body, &mut |stmt| {
+            let mut need = |arg| {
+                if let Arg::Scalar(value) = arg {
+                    needed.insert(value);
+                }
+            };
+            match stmt {
+                Stmt::Tape(TapeStmt::MoveCursor {
+                    cursor,
+                    to: CursorTarget::Handle(word),
+                    index,
+                }) if self.targets(kernel, *cursor, *word).len() == 1 => {
+                    need(*index);
+                }
+                _ => stmt.args(&mut need),
+            }
+        });
+        needed
+    }
+
+    /// Returns the tapes that a kernel uses, whose callees are known.
+    fn used(&self, kernel: &Kernel) -> BTreeSet<TapeId> {
+        let mut used = BTreeSet::new();
+        visit(&kernel.body, &mut |stmt| match stmt {
+            Stmt::Call(call) => used.extend(self.of_callees.get(call.callee).into_iter().flatten()),
+            Stmt::Tape(TapeStmt::Length { tape, .. } | TapeStmt::Cut { tape, .. }) => {
+                used.insert(*tape);
+            }
+            Stmt::Tape(TapeStmt::MoveCursor { cursor, to, .. }) => match to {
+                CursorTarget::Tape(tape) => _ = used.insert(*tape),
+                CursorTarget::Handle(word) => {
+                    let targets = self.targets(kernel, *cursor, *word);
+                    used.extend(targets.iter().map(|(tape, _)| *tape));
+                }
+            },
+            _ => {}
+        });
+        used
+    }
+
+    /// Returns the records to which a cursor that reads may point.
+    pub(super) fn targets(&self, kernel: &Kernel, cursor: CursorId, word: Arg) -> Vec<Target> {
+        let fits = |(tape, field): &Target| {
+            in_record(kernel, cursor).all(|(buffer, offset)| {
+                let ty = &kernel.buffers[buffer].ty;
+                self.field(*tape, field + offset, ty.dtype, ty.shape.elements()).is_some()
+            })
+        };
+        if let Arg::Literal(word) = word {
+            let (tape, field) = opened(word.bits as i64);
+            return tape.map(|tape| (tape, field)).filter(fits).into_iter().collect();
+        }
+        let fields = |(tape, of): (TapeId, &Tape)| {
+            let offsets: Vec<Target> = of.fields.iter().map(|f| (tape, f.offset)).collect();
+            offsets
+        };
+        self.all.iter().flat_map(fields).filter(fits).collect()
+    }
+
+    /// Returns the field at an offset of the records of a tape, if it has this type.
+    pub(super) fn field(
+        &self,
+        tape: TapeId,
+        offset: usize,
+        dtype: Dtype,
+        elements: usize,
+    ) -> Option<&Field> {
+        let fields = &self.all.get(tape)?.fields;
+        fields.iter().find(|f| (f.offset, f.dtype, f.elements) == (offset, dtype, elements))
+    }
+
+    /// Returns the value of a handle's first word for a target.
+    pub(super) fn word(target: Target) -> i64 {
+        handle(target.0, target.1)
+    }
+}
+
+/// Returns whether a buffer is a local handle whose words are only stored and loaded one by one, the first one for nothing.
+fn is_local_handle(kernel: &Kernel, needed: &BTreeSet<ScalarId>, buffer: BufferId) -> bool {
+    let ty = &kernel.buffers[buffer].ty;
+    let mut holds = memory::is_local(kernel, buffer)
+        && (ty.dtype, ty.shape.elements()) == (Dtype::I64, 2)
+        && has_lengths(kernel, buffer);
+    visit(&kernel.body, &mut |stmt| {
+        let mut accessed = false;
+        stmt.buffers(&mut |b| accessed |= b == buffer);
+        if accessed {
+            holds &= match stmt {
+                Stmt::Let { value, expr: Expr::Load { address, guard: None, .. } } => {
+                    is_constant(address) && (address.offset == 1 || !needed.contains(value))
+                }
+                Stmt::Store { address, guard: None, .. } => is_constant(address),
+                _ => false,
+            };
+        }
+    });
+    holds
+}
+
+/// Returns whether the length of a tape is stored in a buffer.
+fn has_lengths(kernel: &Kernel, buffer: BufferId) -> bool {
+    let (mut lengths, mut found) = (BTreeSet::new(), false);
+    visit(&kernel.body, &mut |stmt| match stmt {
+        Stmt::Tape(TapeStmt::Length { value, .. }) => _ = lengths.insert(*value),
+        Stmt::Store { held, value: Arg::Scalar(value), .. } => {
+            found |= held.buffer == buffer && lengths.contains(value);
+        }
+        _ => {}
+    });
+    found
+}
+
+fn is_constant(address: &Address) -> bool {
+    address.terms.is_empty() && address.dynamic.is_none()
+}
+
+/// Removes the stores and loads of the first words of handles. Their second words are elements 0 of numbers from now on.
+fn drop_first_words(body: &mut Vec<Stmt>, handles: &BTreeSet<BufferId>) {
+    body.retain_mut(|stmt| {
+        let address = match stmt {
+            Stmt::Let { expr: Expr::Load { held, address, .. }, .. }
+            | Stmt::Store { held, address, .. }
+                if handles.contains(&held.buffer) =>
+            {
+                address
+            }
+            _ => return true,
+        };
+        let is_second = address.offset == 1;
+        address.offset = 0;
+        is_second
+    });
+    for stmt in body {
+        stmt.blocks_mut().into_iter().for_each(|inside| drop_first_words(inside, handles));
+    }
+}
+
+/// Returns the targets of the cursors of a kernel, each once.
+fn targets(kernel: &Kernel) -> Vec<(CursorId, CursorTarget)> {
+    let mut found: BTreeMap<CursorId, Vec<CursorTarget>> = BTreeMap::new();
+    visit(&kernel.body, &mut |stmt| {
+        if let Stmt::Tape(TapeStmt::MoveCursor { cursor, to, .. }) = stmt {
+            let known = found.entry(*cursor).or_default();
+            if !known.contains(to) {
+                known.push(*to);
+            }
+        }
+    });
+    found
+        .into_iter()
+        .flat_map(|(cursor, all)| all.into_iter().map(move |to| (cursor, to)))
+        .collect()
+}
+
+/// Returns the buffers in the record at a cursor that the kernel accesses, with their offsets.
+pub(super) fn in_record(
+    kernel: &Kernel,
+    cursor: CursorId,
+) -> impl Iterator<Item = (BufferId, usize)> + '_ {
+    kernel.buffers.iter().filter_map(move |(id, buffer)| match buffer.place {
+        Place::Record { cursor: of, offset } if of == cursor => Some((id, offset)),
+        _ => None,
+    })
+}
+
+impl Tape {
+    /// Returns the struct of the tape, with its methods; `is_cut` says that a function shortens it.
+    pub(super) fn declaration(&self, comment: &str, is_cut: bool) -> String {
+        let Tape { type_name, fields, .. } = self;
+        let mut text = format!("/// {comment}\n#[derive(Default)]\nstruct {type_name} {{\n");
+        text += "    /// The number of records.\n    records: usize,\n";
+        for Field { dtype, elements, name, .. } in fields {
+            let numbers = if *elements == 1 { "number" } else { "numbers" };
+            text += &format!("    /// {elements} {numbers} in each record.\n");
+            text += &format!("    {name}: Vec<{dtype}>,\n");
+        }
+        let size = |elements: usize, records: &str| match elements {
+            1 => records.to_owned(),
+            n => format!("{records} * {n}"),
+        };
+        text += &format!("}}\n\nimpl {type_name} {{\n");
+        text += "    /// Adds records of zeros, up to the one with this number.\n";
+        text += "    fn reach(&mut self, record: usize) {\n";
+        text += "        self.records = self.records.max(record + 1);\n";
+        for Field { dtype, elements, name, .. } in fields {
+            let (zero, size) = (super::expression::zero(*dtype), size(*elements, "self.records"));
+            text += &format!("        self.{name}.resize({size}, {zero});\n");
+        }
+        text += "    }\n";
+        if is_cut {
+            text += "\n    /// Drops the records behind the first ones.\n";
+            text += "    fn cut(&mut self, records: usize) {\n        self.records = records;\n";
+            for Field { elements, name, .. } in fields {
+                text += &format!("        self.{name}.truncate({});\n", size(*elements, "records"));
+            }
+            text += "    }\n";
+        }
+        text + "}\n"
+    }
+}

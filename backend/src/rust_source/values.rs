@@ -1,0 +1,304 @@
+//! One name for each value: buffers are split into their versions, and numbers that are stored once are replaced by the stored
+//! scalar.
+//!
+//! Lowering lets values whose lifetimes do not overlap share a buffer, and results hold other values before. In Rust each value
+//! has a variable of its own, which is named by the operation that computes it.
+
+use super::memory::{is_local, is_number};
+use crate::loop_ir::{
+    Arg, Buffer, BufferId, BufferVersion, Carry, Expr, Kernel, Place, ScalarId, Stmt, TapeStmt,
+    VarId, visit,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use tapeloom_ir::OrderedMap;
+
+/// Gives each version of a buffer that keeps no element of another one a buffer of its own.
+pub(super) fn split_versions(kernel: &mut Kernel) {
+    let mut carried: BTreeSet<BufferId> = BTreeSet::new();
+    visit(&kernel.body, &mut |stmt| {
+        for Carry { input, output } in stmt.carries() {
+            carried.extend([input.buffer, output.buffer]);
+        }
+    });
+    let mut fresh: OrderedMap<BufferVersion, BufferId> = OrderedMap::default();
+    for id in kernel.buffers.keys().collect::<Vec<_>>() {
+        let Buffer { ty, place, .. } = kernel.buffers[id].clone();
+        let is_result = matches!(place, Place::Output(_));
+        if !(is_result || is_local(kernel, id))
+            || carried.contains(&id)
+            || kernel.buffers[id].zeroed
+        {
+            continue;
+        }
+        // The group of a version: the first version whose elements it keeps.
+        let versions = kernel.versions[id].clone();
+        let mut groups: Vec<u32> = vec![0];
+        for (i, version) in versions.iter().enumerate() {
+            let own = i as u32 + 1;
+            groups.push(version.continues.map_or(own, |before| groups[before as usize]));
+        }
+        // The last version of a result stays in it.
+        let kept = if is_result { groups[versions.len()] } else { 0 };
+        let mut made: BTreeMap<u32, BufferId> = BTreeMap::from([(kept, id)]);
+        for (version, group) in groups.iter().enumerate() {
+            let buffer = *made
+                .entry(*group)
+                .or_insert_with(|| kernel.buffers.push(Buffer::new(ty.clone(), Place::Unplaced)));
+            fresh.insert(BufferVersion { buffer: id, version: version as u32 }, buffer);
+        }
+    }
+    kernel.rewrite(|_, body| rename(body, &fresh));
+}
+
+fn rename(body: &mut [Stmt], fresh: &OrderedMap<BufferVersion, BufferId>) {
+    let rename = |held: &mut BufferVersion| {
+        if let Some(buffer) = fresh.get(held) {
+            *held = BufferVersion { buffer: *buffer, version: held.version };
+        }
+    };
+    for stmt in body {
+        match stmt {
+            Stmt::Let { expr: Expr::Load { held, .. }, .. } | Stmt::Store { held, .. } => {
+                rename(held)
+            }
+            Stmt::Contract(c) => {
+                [&mut c.lhs.held, &mut c.rhs.held, &mut c.out.held].into_iter().for_each(rename);
+            }
+            Stmt::Call(call) => {
+                let views = call.operands.iter_mut().chain(&mut call.outputs);
+                views.for_each(|view| rename(&mut view.held));
+            }
+            Stmt::CallExternal(call) => {
+                let views = call.operands.iter_mut().chain(&mut call.outputs);
+                views.for_each(|view| rename(&mut view.held));
+            }
+            Stmt::Nest { .. }
+            | Stmt::For { .. }
+            | Stmt::While { .. }
+            | Stmt::If { .. }
+            | Stmt::Let { expr: Expr::Code(..), .. }
+            | Stmt::Var { .. }
+            | Stmt::Set { .. }
+            | Stmt::Fold { .. }
+            | Stmt::Tape(_)
+            | Stmt::Limit(_)
+            | Stmt::Lap(_) => {}
+        }
+        for inside in stmt.blocks_mut() {
+            self::rename(inside, fresh);
+        }
+    }
+}
+
+/// Removes the stores of numbers that their buffers already hold.
+pub(super) fn drop_identities(kernel: &mut Kernel) {
+    kernel.rewrite(|kernel, body| identities(kernel, body, &mut BTreeMap::new()));
+}
+
+/// Walks over a block; `equal` has the scalars that are equal to the number in a buffer at this place.
+fn identities(kernel: &Kernel, body: &mut Vec<Stmt>, equal: &mut BTreeMap<ScalarId, BufferId>) {
+    body.retain_mut(|stmt| {
+        match stmt {
+            Stmt::Let { value, expr: Expr::Load { held, guard: None, .. } }
+                if is_number(kernel, held.buffer) =>
+            {
+                equal.insert(*value, held.buffer);
+            }
+            Stmt::Store { held, value, guard, .. } if is_number(kernel, held.buffer) => {
+                if let Arg::Scalar(value) = value
+                    && equal.get(value) == Some(&held.buffer)
+                {
+                    return false;
+                }
+                equal.retain(|_, buffer| *buffer != held.buffer);
+                if let (Arg::Scalar(value), None) = (value, guard) {
+                    equal.insert(*value, held.buffer);
+                }
+            }
+            Stmt::Nest { body, .. } => identities(kernel, body, equal),
+            _ => {
+                let mut written = BTreeSet::new();
+                visit(std::slice::from_ref(stmt), &mut |stmt| {
+                    stmt.accesses(&mut |access| {
+                        if access.write {
+                            written.insert(access.held.buffer);
+                        }
+                    });
+                    for Carry { input, output } in stmt.carries() {
+                        written.extend([input.buffer, output.buffer]);
+                    }
+                });
+                // A branch begins with the numbers in front of it, an iteration with any that the loop writes.
+                let is_loop = stmt.shape().flow.is_loop();
+                let before = equal.clone();
+                equal.retain(|_, buffer| !written.contains(buffer));
+                for inside in stmt.blocks_mut() {
+                    let mut known = if is_loop { equal.clone() } else { before.clone() };
+                    identities(kernel, inside, &mut known);
+                }
+            }
+        }
+        true
+    });
+}
+
+/// Replaces the loads of numbers that are stored once by the stored operands, where they are in scope. Nests have no scope of
+/// their own in Rust.
+pub(super) fn forward_numbers(kernel: &mut Kernel) {
+    let mut found = Found::default();
+    let candidates: BTreeSet<BufferId> = {
+        let mut stores: BTreeMap<BufferId, usize> = BTreeMap::new();
+        let mut others: BTreeSet<BufferId> = BTreeSet::new();
+        visit(&kernel.body, &mut |stmt| match stmt {
+            Stmt::Store { held, guard: None, .. } => *stores.entry(held.buffer).or_default() += 1,
+            Stmt::Let { expr: Expr::Load { guard: None, .. }, .. } => {}
+            _ => stmt.buffers(&mut |b| _ = others.insert(b)),
+        });
+        let once =
+            stores.into_iter().filter(|(b, n)| *n == 1 && !others.contains(b)).map(|(b, _)| b);
+        once.filter(|b| is_local(kernel, *b) && is_number(kernel, *b)).collect()
+    };
+    found.block(&kernel.body, &candidates, &mut BTreeMap::new(), &mut BTreeMap::new());
+    let Found { mut loads, reached, .. } = found;
+    // A load outside of the scope of the store keeps the number in its buffer.
+    loads.retain(|_, (buffer, _)| reached.get(buffer).is_some_and(|known| *known));
+    let operands: BTreeMap<ScalarId, Arg> =
+        loads.iter().map(|(value, (_, arg))| (*value, *arg)).collect();
+    let resolve = |mut arg: Arg| {
+        while let Arg::Scalar(value) = arg
+            && let Some(next) = operands.get(&value)
+        {
+            arg = *next;
+        }
+        arg
+    };
+    kernel.rewrite(|_, body| replace(body, &operands, &resolve));
+}
+
+#[derive(Default)]
+struct Found {
+    /// For each loaded scalar, the buffer and the operand that was stored in it.
+    loads: BTreeMap<ScalarId, (BufferId, Arg)>,
+    /// Whether all loads of a buffer are in the scope of its store.
+    reached: BTreeMap<BufferId, bool>,
+}
+
+impl Found {
+    /// Walks over a block. `stored` has the operands that are stored in candidates in blocks around this place, `declared` the
+    /// variables that are declared there, each with the depth of its block.
+    fn block(
+        &mut self,
+        block: &[Stmt],
+        candidates: &BTreeSet<BufferId>,
+        stored: &mut BTreeMap<BufferId, Arg>,
+        declared: &mut BTreeMap<VarId, ()>,
+    ) {
+        for stmt in block {
+            match stmt {
+                Stmt::Nest { body, .. } => self.block(body, candidates, stored, declared),
+                Stmt::Var { var, .. } => _ = declared.insert(*var, ()),
+                Stmt::Set { var, .. } | Stmt::Fold { var, .. } => self.assigned(*var, stored),
+                Stmt::Store { held, value, .. } if candidates.contains(&held.buffer) => {
+                    let in_scope = match value {
+                        Arg::Var(var) => declared.contains_key(var),
+                        Arg::Scalar(_) | Arg::Index(_) | Arg::Literal(_) => true,
+                    };
+                    self.reached.entry(held.buffer).or_insert(true);
+                    if in_scope {
+                        stored.insert(held.buffer, *value);
+                    } else {
+                        self.reached.insert(held.buffer, false);
+                    }
+                }
+                Stmt::Let { value, expr: Expr::Load { held, .. } }
+                    if candidates.contains(&held.buffer) =>
+                {
+                    match stored.get(&held.buffer) {
+                        Some(arg) => _ = self.loads.insert(*value, (held.buffer, *arg)),
+                        None => _ = self.reached.insert(held.buffer, false),
+                    }
+                }
+                _ => {
+                    // Variables that an inner block assigns must not stand for a number that was stored before.
+                    let mut assigned = BTreeSet::new();
+                    for inside in stmt.blocks() {
+                        visit(inside, &mut |s| assigned.extend(s.assigned().map(|(var, _)| var)));
+                    }
+                    for var in assigned {
+                        self.assigned(var, stored);
+                    }
+                    for inside in stmt.blocks() {
+                        // The head of a `while` is in the scope of its body.
+                        let (mut stored, mut declared) = (stored.clone(), BTreeMap::new());
+                        self.block(inside, candidates, &mut stored, &mut declared);
+                    }
+                }
+            }
+        }
+    }
+
+    fn assigned(&mut self, var: VarId, stored: &mut BTreeMap<BufferId, Arg>) {
+        let stale: Vec<BufferId> =
+            stored.iter().filter(|(_, arg)| **arg == Arg::Var(var)).map(|(b, _)| *b).collect();
+        for buffer in stale {
+            stored.remove(&buffer);
+            self.reached.insert(buffer, false);
+        }
+    }
+}
+
+fn replace(body: &mut Vec<Stmt>, loads: &BTreeMap<ScalarId, Arg>, resolve: &dyn Fn(Arg) -> Arg) {
+    body.retain(|stmt| !matches!(stmt, Stmt::Let { value, .. } if loads.contains_key(value)));
+    for stmt in body.iter_mut() {
+        for inside in stmt.blocks_mut() {
+            replace(inside, loads, resolve);
+        }
+        args_mut(stmt, resolve);
+    }
+}
+
+/// Replaces the operands of a statement.
+fn args_mut(stmt: &mut Stmt, resolve: &dyn Fn(Arg) -> Arg) {
+    use crate::loop_ir::{CursorTarget, Extent};
+    let replace = |arg: &mut Arg| *arg = resolve(*arg);
+    match stmt {
+        Stmt::Let { expr: Expr::Code(_, args), .. } => args.iter_mut().for_each(replace),
+        Stmt::Let { expr: Expr::Load { address, guard, .. }, .. } => {
+            *address = address.renamed(&mut |arg| resolve(arg));
+            guard.iter_mut().for_each(replace);
+        }
+        Stmt::Var { init: value, .. } | Stmt::Set { value, .. } | Stmt::Fold { value, .. } => {
+            replace(value)
+        }
+        Stmt::Store { address, value, guard, .. } => {
+            *address = address.renamed(&mut |arg| resolve(arg));
+            replace(value);
+            guard.iter_mut().for_each(replace);
+        }
+        Stmt::If { condition, .. } | Stmt::While { condition, .. } => replace(condition),
+        Stmt::For { extent: Extent::Scalar(arg), .. } => replace(arg),
+        Stmt::Call(call) => {
+            for view in call.operands.iter_mut().chain(&mut call.outputs) {
+                view.at = view.at.renamed(&mut |arg| resolve(arg));
+            }
+        }
+        Stmt::Contract(c) => {
+            for at in [&mut c.lhs.at, &mut c.rhs.at, &mut c.out.at] {
+                *at = at.renamed(&mut |arg| resolve(arg));
+            }
+        }
+        Stmt::Tape(TapeStmt::MoveCursor { to, index, .. }) => {
+            if let CursorTarget::Handle(word) = to {
+                replace(word);
+            }
+            replace(index);
+        }
+        Stmt::Tape(TapeStmt::Cut { to, .. }) => replace(to),
+        Stmt::For { extent: Extent::Constant(_), .. }
+        | Stmt::Nest { .. }
+        | Stmt::Tape(TapeStmt::Length { .. })
+        | Stmt::Limit(_)
+        | Stmt::CallExternal(_)
+        | Stmt::Lap(_) => {}
+    }
+}
