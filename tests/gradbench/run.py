@@ -40,7 +40,7 @@ def main():
     environment = {**os.environ, "PYTHONPATH": str(checkout / "python/gradbench")}
     # The harness builds itself; its messages are not those of an evaluation.
     harness = [sys.executable, str(checkout / "gradbench")]
-    subprocess.run([*harness, "--version"], cwd=checkout, check=True, capture_output=True)
+    subprocess.run([*harness, "--help"], cwd=checkout, check=True, capture_output=True)
 
     failed = False
     for name in of.evals or EVALS:

@@ -217,7 +217,18 @@ fn argsort(sort: Argsort, parameters: &[Parameter]) -> String {
     };
     let order = if descending { "the largest first" } else { "the smallest first" };
     let nan = if is_float { "; nan counts as the largest" } else { "" };
-    if (rows, columns) == (1, 1) {
+    // Arrays of one element are numbers.
+    let is_number = |n: usize| rows * n * columns == 1;
+    if is_number(n) && is_number(first) {
+        return format!(
+            "    // The only element has the index 0.\n    let _ = {x};\n    *{places} = 0;\n"
+        );
+    }
+    let place = match is_number(first) {
+        true => format!("*{places}"),
+        false => format!("{places}[(row * {first} + k) * {columns} + column]"),
+    };
+    if (rows, columns) == (1, 1) && first > 1 {
         return format!(
             "    // The indices of elements, {order}{nan}. Equal elements stay in their order.
     let mut order: Vec<usize> = (0..{n}).collect();
@@ -242,7 +253,7 @@ fn argsort(sort: Argsort, parameters: &[Parameter]) -> String {
                 {compare}
             }});
             for k in 0..{first} {{
-                {places}[(row * {first} + k) * {columns} + column] = order[k] as i64;
+                {place} = order[k] as i64;
             }}
         }}
     }}

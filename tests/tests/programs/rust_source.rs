@@ -113,6 +113,9 @@ fn arrays() -> Vec<SourceCase> {
         (x.dynamic_update_slice(part * part, &[i + 1]) * x).sum()
     }));
     let sort = jit(|x: Var| (x.sort(0), x.argsort(0), x.sort_descending(1)));
+    // Arrays of one element are numbers.
+    let sort_of_one = jit(|x: Var| (x.argsort(0), x.sort(0)));
+    let largest = jit(|x: Var| x.top_k(1));
     let sums = jit(value_and_grad(|x: Var| {
         let rows = x.max_axis(1) + x.min_axis(1) + x.prod_axis(1) + x.cumprod(1).mean_axis(1);
         rows.sum() + x.cumsum(0).square().mean() + x.argmax(1).convert(Dtype::F64).sum() + x.var()
@@ -127,6 +130,8 @@ fn arrays() -> Vec<SourceCase> {
         case("counts", &counts, &(numbers(&[5], 1.0), numbers(&[9], 1.1))),
         case("window", &window, &(numbers(&[8], 1.0), 6.5)),
         case("sorts", &sort, &ragged),
+        case("sort_of_one", &sort_of_one, &Tensor::from([3.0])),
+        case("largest", &largest, &numbers(&[5], 1.0)),
         case("sums", &sums, &ragged),
         case("empty", &empty, &(Tensor::zeros(&[0, 3], Dtype::F64).unwrap(), 2.0)),
         case("same", &same, &(true, numbers(&[2], 1.0))),
