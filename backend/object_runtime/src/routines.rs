@@ -11,15 +11,16 @@ use tapeloom_routines::{Float, Plan, Routine};
 
 /// The status of a routine that ran.
 const OK: i32 = 0;
-/// The status of a routine that could not run: this library has no implementation of it, or there is too little memory.
-const FAILED: i32 = 5;
+/// The status of a routine that could not run, because this library has no implementation of it. Headers of objects name it
+/// `TAPELOOM_ROUTINE`.
+pub const FAILED: i32 = 5;
 
 /// A routine of an object, prepared for its calls.
 pub struct Prepared {
     plan: Plan,
     members: usize,
-    /// The bytes of scratch memory that the object gives. The routine may need more of them than on the machine where the
-    /// object was made, whose vectors may be shorter.
+    /// The bytes of scratch memory that the object gives: those that the routine needed where the object was made. A machine
+    /// with longer vectors may need more.
     scratch: usize,
 }
 
@@ -41,7 +42,7 @@ impl Prepared {
 
 /// Runs a routine. `prepared` is a word of the object, which is null before the first call; `text` describes the routine; `row`
 /// points to the pointers to the operands, to the results and, if the object gives any, to the scratch memory. Returns a status:
-/// 0, or 5 if the routine could not run.
+/// 0, or [`FAILED`].
 ///
 /// # Safety
 /// `prepared` points to an aligned word that only this function writes, and that belongs to this text. `text` ends with a null
@@ -66,7 +67,7 @@ pub unsafe extern "C" fn run(
     }
 }
 
-/// Returns what a word points to. The first caller prepares it; it stays until the process ends.
+/// Returns the routine to which a word points. The first caller prepares it, and it stays until the process ends.
 fn once<'a>(word: &'a AtomicPtr<Prepared>, text: &str) -> Option<&'a Prepared> {
     let mut known = word.load(Ordering::Acquire);
     if known.is_null() {

@@ -19,7 +19,7 @@ enum {
     TAPELOOM_FULL = 2,     /* the tape has too little memory; `needed` has a number of bytes that gets further */
     TAPELOOM_INTERNAL = 3, /* an error of the compiler */
     TAPELOOM_MEMORY = 4,   /* the workspace or the tape is null or not aligned */
-    TAPELOOM_ROUTINE = 5   /* the library lacks a routine that the object calls, or it has too little memory */
+    TAPELOOM_ROUTINE = 5   /* the library behind the object was built without a routine that it calls */
 };
 
 /* Memory for the values that loops of unknown length save for the reverse pass. The caller sets `memory`, aligned to 8, and

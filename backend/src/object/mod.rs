@@ -314,7 +314,7 @@ impl Lowered {
     ) -> Result<Lowered, Problem> {
         let (mut program, ..) = lowered(module, func, code, &NATIVE)?;
         OBJECT.run(&mut program, &mut Context::default())?;
-        // Machine code checks nothing at run time, so it is made of what is proved.
+        // Machine code checks nothing at run time, so accesses and loops must be proved before.
         crate::loop_ir::check(&program)?;
         let f = module.function(func);
         let arrays = |types: Vec<tapeloom_ir::Type>| -> Vec<ArrayType> {
@@ -452,9 +452,8 @@ pub fn block_rows(row: &Lowered, block: &Lowered) -> NonZeroUsize {
     NonZeroUsize::new(1 << fit.ilog2()).unwrap_or(BLOCK_ROWS)
 }
 
-/// The largest number of rows of a block that [`block_rows`] chooses. A call of a block costs about as much as that of a few
-/// rows beyond its arithmetic, and the rows behind the last block are computed one by one, so neither 8 nor 512 is better for
-/// small rows.
+/// The largest number of rows of a block that [`block_rows`] chooses. Rows behind the last block are computed one by one, so a
+/// larger block leaves more of them; a smaller one is called more often.
 pub const BLOCK_ROWS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(63);
 
 /// Arguments or results of an entry: path, type of a row or of the whole, and whether there is one for each row.

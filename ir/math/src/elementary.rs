@@ -118,8 +118,8 @@ impl PartedPair for Pow {
     fn beyond<N: Number<Float = f64>>(x: N, y: N) -> N {
         let [zero, one, infinity, nan] = [0.0, 1.0, f64::INFINITY, f64::NAN].map(N::of);
         let a = x.abs();
-        // The power of |x|, as in the straight-line part. The logarithms of 0 and infinity and the products with an
-        // infinite y are replaced: 0 stands for the logarithm of 1, whose product with infinity would be NaN.
+        // The power of |x|, as in the straight-line part. The powers of 0, 1 and infinity are picked afterwards, since their
+        // logarithms are infinite, or 0, whose product with an infinite y is NaN.
         let [high, low] = log_pair_of_positive(a);
         let product = y * high;
         let rest = y.fma(high, -product) + y * low;

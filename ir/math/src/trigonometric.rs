@@ -149,7 +149,8 @@ fn far<N: Number<Float = f64>>(x: N) -> Reduced<N> {
     let p = w.map(|w| m * w);
     let e = [0, 1, 2].map(|i| m.fma(w[i], -p[i]));
     // Subtract a multiple of 4, exactly, so that at most 2 is left of a number below 2⁵³. From a larger number, a multiple
-    // of 4 below 2⁵³ may be left. A large negative number could lose a fraction in the sum with `round`, so x is positive here.
+    // of 4 below 2⁵³ may be left. For a large negative number, the sum with `round` would be small and not an integer; so the
+    // products are those of |x|.
     let rest = |y: N| (y.fma(quarter, round) - round).fma(N::of(-4.0), y);
     let (sum, lost) = two_sum(rest(rest(p[0])), rest(e[0]));
     let (sum, lost_too) = two_sum(sum, rest(p[1]));

@@ -21,12 +21,12 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
     /// The entry takes pointers to the leaves of the arguments and results in order, a workspace, and memory for tapes of
     /// unknown length; [`Object::header`] declares it. Captured tensors are data of the object. Results have the bits of
     /// [`Jit::call`], except those of products for which that calls the matrix library, which are equal to rounding.
-    /// [`crate::object`] says what an object contains, and the chapter *Shipping a gradient* of the book uses one. If the
-    /// number of rows of arrays should be an argument of the entry, see [`Jit::object_rows`].
+    /// The contents of objects are described in [`crate::object`], and the chapter *Shipping a gradient* of the book uses one.
+    /// If the number of rows of arrays should be an argument of the entry, see [`Jit::object_rows`].
     ///
     /// # Errors
     /// All mistakes made while the closure was traced; [`Kind::Target`](tapeloom_ir::Kind) with the line of a call of a Rust
-    /// function or of a library routine, for a `jit` with [`Jit::max_steps`] or [`Jit::cancelled_by`], and if `options` names
+    /// function, for a `jit` with [`Jit::max_steps`] or [`Jit::cancelled_by`], and if `options` names
     /// a machine without objects.
     ///
     /// ```
@@ -119,8 +119,9 @@ impl<R: Tree<Var>, S: Tree<Var>, F: Fn((R, S)) -> Summed<Var>> Jit<(R, S), Summe
     /// gradient of this sum with respect to the shared arguments. Its interface is that of [`Jit::object_rows`] for a function
     /// that returns `Summed(value_and_grad(loss)(shared))`.
     ///
-    /// The program of a block is the derivative of the block's sum, not the sum of derivatives. It computes once for a block
-    /// what depends on shared arguments alone, and holds no gradient of a single row, so it is faster and needs less memory.
+    /// The program of a block is the derivative of the block's sum, not the sum of derivatives. Values that depend on shared
+    /// arguments alone are computed once for a block, and no gradient of a single row is held, so it is faster and needs less
+    /// memory.
     ///
     /// # Errors
     /// Those of [`Jit::object_rows`] and [`value_and_grad`](crate::value_and_grad).

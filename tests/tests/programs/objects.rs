@@ -156,7 +156,32 @@ fn calls_of_the_runtime_have_the_same_bits() {
     let Some(toolchain) = Toolchain::here() else { return };
     let cases: Vec<ObjectCase> = Machine::here().into_iter().flat_map(with_runtime).collect();
     assert!(cases.iter().all(|case| case.object.needs_runtime()));
+    let status = format!("TAPELOOM_ROUTINE = {} ", tapeloom_runtime::routines::FAILED);
+    assert!(cases.iter().all(|case| case.object.header().contains(&status)), "{status}");
     check(&toolchain, &cases).unwrap();
+}
+
+/// Descriptions that are none, or of routines that are too large, have no plan: a call returns its status.
+#[test]
+fn wrong_descriptions_of_routines_are_not_prepared() {
+    use tapeloom_runtime::routines::Prepared;
+    assert!(Prepared::new("cholesky{n=9} f64 members 2 scratch 640").is_some());
+    for text in [
+        "",
+        "}",
+        "cholesky",
+        "cholesky{n=9}",
+        "cholesky{n=9} f64 members 2",
+        "cholesky{n=9} i32 members 2 scratch 640",
+        "cholesky{n=nine} f64 members 2 scratch 640",
+        "cholesky{m=9} f64 members 2 scratch 640",
+        "choleski{n=9} f64 members 2 scratch 640",
+        "cholesky{n=99999999999} f64 members 2 scratch 640",
+        "cholesky{n=9} f64 members -2 scratch 640",
+        "cholesky{n=9} f64 members 2 scratch 640 more",
+    ] {
+        assert!(Prepared::new(text).is_none(), "{text}");
+    }
 }
 
 /// The library contains every function that objects do not.

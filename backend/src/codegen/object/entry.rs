@@ -33,6 +33,9 @@ pub(super) const ARENA_NEEDED: i32 = 24;
 /// The status of a call without memory: the workspace or the arena is null or not aligned.
 pub(crate) const NO_MEMORY: i32 = 4;
 
+/// The status of a call that met an error of the compiler, such as a tape without a record.
+pub(super) const INTERNAL: i32 = tape_memory::NO_RECORD;
+
 /// The memory that the caller of an entry provides.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Memory {

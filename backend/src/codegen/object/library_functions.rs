@@ -29,7 +29,12 @@ pub(super) fn outside(library: &Library, dtype: Dtype) -> Option<String> {
 
 /// Returns the symbol of a function of the library that objects link: `tapeloom_0_1_0_lgamma_f64`.
 pub(super) fn runtime_symbol(name: &str) -> String {
-    format!("tapeloom_{}_{name}", env!("CARGO_PKG_VERSION").replace('.', "_"))
+    const VERSION: [&str; 3] = [
+        env!("CARGO_PKG_VERSION_MAJOR"),
+        env!("CARGO_PKG_VERSION_MINOR"),
+        env!("CARGO_PKG_VERSION_PATCH"),
+    ];
+    format!("tapeloom_{}_{name}", VERSION.join("_"))
 }
 
 /// Returns the recording of a function in f64 for all arguments.
@@ -71,7 +76,10 @@ pub(super) fn one(
         }
         let value = if same().all(|of| whole(of).is_some()) {
             // The program has no other number.
-            args[1]
+            match dtype {
+                Dtype::F64 => b.ins().f64const(f64::NAN),
+                _ => b.ins().f32const(f32::NAN),
+            }
         } else {
             let symbol = runtime_symbol(&format!("{}_{dtype}", library.name));
             let other =

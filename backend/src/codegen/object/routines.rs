@@ -9,6 +9,7 @@
 
 use super::code_module::CodeModule;
 use super::emitter::{Emitter, begin, signature};
+use super::entry::INTERNAL;
 use super::library_functions::runtime_symbol;
 use crate::loop_ir::{External, ExternalSignature};
 use cranelift_codegen::ir::condcodes::IntCC;
@@ -60,8 +61,8 @@ pub(super) fn call(
             begin(b, next);
         }
         // The program has no other number.
-        let done = b.ins().iconst(types::I32, 0);
-        b.ins().return_(&[done]);
+        let wrong = b.ins().iconst(types::I32, i64::from(INTERNAL));
+        b.ins().return_(&[wrong]);
         Ok(())
     })
 }
