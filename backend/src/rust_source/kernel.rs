@@ -1,11 +1,11 @@
 //! Functions of Rust: a kernel with its parameters and its body.
 
 use super::Source;
-use super::block::Printer;
+use super::buffer_names;
 use super::expression::{rust_type, typed_literal, zero};
-use super::lines::Lines;
-use super::memory;
 use super::names::of_path;
+use super::printer::Printer;
+use super::source_comments::SourceLines;
 use crate::loop_ir::{BufferId, Kernel, KernelId, Place};
 use cranelift_entity::SecondaryMap;
 use std::fmt::Write;
@@ -158,7 +158,7 @@ pub(super) fn callee(source: &mut Source<'_>, id: KernelId) -> Result<String, Pr
     names.enter();
     let mut places: SecondaryMap<BufferId, Option<String>> = SecondaryMap::new();
     let mut parameters = Vec::new();
-    let contents = memory::contents(kernel);
+    let contents = buffer_names::contents(kernel);
     for (slot, buffer) in slots(kernel) {
         let ty = &kernel.buffers[buffer].ty;
         let (of, is_one) = (rust_type(ty.dtype), ty.shape.elements() == 1);
@@ -187,7 +187,7 @@ pub(super) fn callee(source: &mut Source<'_>, id: KernelId) -> Result<String, Pr
         parameters.push(Parameter { name, ty });
     }
     let mut text = format!("/// The function `{}`.\n", kernel.name);
-    for line in Lines::of(&kernel.origins()).comment() {
+    for line in SourceLines::of(&kernel.origins()).comment() {
         let _ = writeln!(text, "/// {line}");
     }
     let many = parameters.len() > 7;

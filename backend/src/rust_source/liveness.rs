@@ -3,7 +3,7 @@
 //! A *cell* is a variable, or a local buffer with one element, which is a variable in Rust. The analysis walks backwards; a loop is
 //! walked until the cells that are live at its start no longer change. Elements of arrays are not followed.
 
-use super::memory::{Declarations, is_local, is_number};
+use super::declarations::{Declarations, is_local, is_number};
 use crate::loop_ir::{Arg, BufferId, Carry, Expr, Kernel, Stmt, VarId, dead_code, visit};
 use std::collections::BTreeSet;
 

@@ -38,19 +38,21 @@
 //! Not expressible are calls of Rust functions and of library routines, limits of iterations, and functions that the standard
 //! library lacks and whose own source branches. Each is an error with the user's line.
 
-mod block;
+mod buffer_names;
+mod buffer_versions;
+mod declarations;
 mod expression;
-mod functions;
-mod helpers;
 mod kernel;
-mod lines;
+mod library_functions;
 mod liveness;
-mod memory;
+mod math_helpers;
 mod names;
-mod operations;
-mod recorded;
+mod number_forwarding;
+mod printer;
+mod recorded_functions;
+mod scalar_codes;
+mod source_comments;
 mod tapes;
-mod values;
 
 use crate::compile::lowered;
 use crate::loop_ir::{External, KernelId, Program, Stmt, TapeId, TapeStmt};
@@ -59,14 +61,14 @@ use crate::passes::{Context, OBJECT, RUST_SOURCE};
 use crate::report::memory_plan::Plan;
 use crate::target::Options;
 use cranelift_entity::PrimaryMap;
-use helpers::Helpers;
+use math_helpers::Helpers;
 use names::Names;
 use std::collections::BTreeSet;
 use tapeloom_ir::{ArrayType, FuncId, Kind, Loc, Module, Problem, Tensor, Type};
 use tapeloom_routines::Argsort;
 use tapes::Tapes;
 
-pub use functions::is_printable;
+pub use library_functions::is_printable;
 
 /// The arguments and results of a function, as its caller names them.
 #[derive(Clone, Debug)]
@@ -126,7 +128,7 @@ pub fn text(
     let sorts = program.callees.values().map(|kernel| kernel.argsort).collect();
     OBJECT.run(&mut program, &mut Context::default())?;
     drop_last_cuts(&mut program.entry.body);
-    program.kernels_mut().for_each(values::split_versions);
+    program.kernels_mut().for_each(buffer_versions::split);
     let f = module.function(func);
     let arrays = |types: Vec<Type>| -> Vec<ArrayType> {
         types.iter().filter_map(|ty| ty.as_array().cloned()).collect()
@@ -141,15 +143,15 @@ pub fn text(
     let kernel_names = program.callees.values().map(|kernel| names.fresh(&kernel.name)).collect();
     let tapes = {
         let name_of = |kernel: &crate::loop_ir::Kernel, buffer| {
-            memory::contents(kernel)[buffer].unwrap_or("value").to_owned()
+            buffer_names::contents(kernel)[buffer].unwrap_or("value").to_owned()
         };
         Tapes::of(&program, &mut names, &name_of)
     };
     tapes.drop_words(&mut program);
     for kernel in program.kernels_mut() {
         liveness::prune(kernel);
-        values::drop_identities(kernel);
-        values::forward_numbers(kernel);
+        number_forwarding::drop_identities(kernel);
+        number_forwarding::forward_numbers(kernel);
         liveness::prune(kernel);
     }
     let mut source = Source {

@@ -5,7 +5,7 @@
 //! all programs, the handle is a constant, or only one field has the types of the cursor's buffers. Otherwise the handle
 //! selects the field when the program runs.
 
-use super::memory;
+use super::declarations::is_local;
 use super::names::Names;
 use crate::loop_ir::{
     Address, Arg, BufferId, CursorId, CursorTarget, Expr, Kernel, KernelId, Place, Program,
@@ -195,7 +195,7 @@ impl Tapes {
 /// Returns whether a buffer is a local handle whose words are only stored and loaded one by one, the first one for nothing.
 fn is_local_handle(kernel: &Kernel, needed: &BTreeSet<ScalarId>, buffer: BufferId) -> bool {
     let ty = &kernel.buffers[buffer].ty;
-    let mut holds = memory::is_local(kernel, buffer)
+    let mut holds = is_local(kernel, buffer)
         && (ty.dtype, ty.shape.elements()) == (Dtype::I64, 2)
         && has_lengths(kernel, buffer);
     visit(&kernel.body, &mut |stmt| {

@@ -370,7 +370,7 @@ fn what_cannot_be_printed_is_an_error_with_its_line() {
     }
 }
 
-/// The functions that cannot be printed. A new function is written in `rust_source/functions.rs`, or listed here. The list may
+/// The functions that cannot be printed. A new function is written in `rust_source/library_functions.rs`, or listed here. The list may
 /// become shorter: a function whose source no longer branches is printed by its recording.
 #[test]
 fn functions_without_a_form_in_rust_are_listed() {

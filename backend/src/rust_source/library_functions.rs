@@ -4,8 +4,8 @@
 //! added to that list.
 
 use super::expression::{Expression, Level};
-use super::helpers::{self, Helper, Helpers};
-use super::recorded;
+use super::math_helpers::{self, Helper, Helpers};
+use super::recorded_functions;
 use tapeloom_ir::prim::Library;
 use tapeloom_ir::{Dtype, Literal};
 
@@ -57,14 +57,14 @@ fn form(library: &Library) -> Option<Form> {
         "rem" => Form::Remainder,
         "rsqrt" => Form::InverseRoot,
         "half_pow" => Form::HalfPower,
-        "logistic" => Form::Helper(&helpers::LOGISTIC),
-        "logistic_density" => Form::Helper(&helpers::LOGISTIC_DENSITY),
-        "softplus" => Form::Helper(&helpers::SOFTPLUS),
-        "logaddexp" => Form::Helper(&helpers::LOGADDEXP),
-        "sech" => Form::Helper(&helpers::SECH),
-        "sech_square" => Form::Helper(&helpers::SECH_SQUARE),
-        "nextafter" => Form::Helper(&helpers::NEXT_AFTER),
-        _ => recorded::of(library).map(|_| Form::Recorded)?,
+        "logistic" => Form::Helper(&math_helpers::LOGISTIC),
+        "logistic_density" => Form::Helper(&math_helpers::LOGISTIC_DENSITY),
+        "softplus" => Form::Helper(&math_helpers::SOFTPLUS),
+        "logaddexp" => Form::Helper(&math_helpers::LOGADDEXP),
+        "sech" => Form::Helper(&math_helpers::SECH),
+        "sech_square" => Form::Helper(&math_helpers::SECH_SQUARE),
+        "nextafter" => Form::Helper(&math_helpers::NEXT_AFTER),
+        _ => recorded_functions::of(library).map(|_| Form::Recorded)?,
     })
 }
 
@@ -92,13 +92,13 @@ pub(super) fn call(
             Expression::binary(Expression::literal(Literal::one(dtype)), "/", root, Level::Product)
         }
         Form::HalfPower => {
-            let half = 0.5 * recorded::number(library)? as f64;
+            let half = 0.5 * recorded_functions::number(library)? as f64;
             let half = Expression::literal(Literal::of(dtype, half));
             Expression::method(x.clone(), "powf", &[half])
         }
         Form::Recorded => {
-            let name = recorded::name(library);
-            let function = || recorded::function(library, &name).unwrap_or_default();
+            let name = recorded_functions::name(library);
+            let function = || recorded_functions::function(library, &name).unwrap_or_default();
             let name = helpers.add(&name, function);
             let double = |x: &Expression| Expression::cast(x.clone(), "f64");
             match dtype {

@@ -1,7 +1,6 @@
-//! The buffers of a kernel in Rust: which are numbers and which are arrays, how they are called, and where they are declared.
+//! The declarations of a kernel's buffers: which are numbers and which are arrays, and where they are declared.
 
-use super::operations;
-use crate::loop_ir::{Arg, BufferId, Expr, Kernel, Place, ScalarId, Stmt, TapeStmt, VarId, visit};
+use crate::loop_ir::{BufferId, Kernel, Place, Stmt, visit};
 use cranelift_entity::SecondaryMap;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -199,75 +198,4 @@ fn first_stores(stmt: &Stmt, buffer: BufferId) -> Option<usize> {
         Stmt::While { head, .. } => first(head).map(|_| 0),
         _ => None,
     }
-}
-
-/// The name of a number of records: that of a tape before its loop.
-pub(super) const FIRST_RECORD: &str = "first_record";
-
-/// Returns a name for the contents of each buffer: the operation that computes its first stored element.
-pub(super) fn contents(kernel: &Kernel) -> SecondaryMap<BufferId, Option<&'static str>> {
-    let mut definitions: SecondaryMap<ScalarId, Option<&Expr>> = SecondaryMap::new();
-    let mut folds: SecondaryMap<VarId, Option<&'static str>> = SecondaryMap::new();
-    let mut names: SecondaryMap<BufferId, Option<&'static str>> = SecondaryMap::new();
-    let mut lengths: BTreeSet<ScalarId> = BTreeSet::new();
-    visit(&kernel.body, &mut |stmt| match stmt {
-        Stmt::Tape(TapeStmt::Length { value, .. }) => _ = lengths.insert(*value),
-        Stmt::Let { value, expr } => definitions[*value] = Some(expr),
-        Stmt::Fold { var, code, .. } => {
-            folds[*var].get_or_insert(of_fold(*code));
-        }
-        Stmt::Contract(c) => {
-            names[c.out.held.buffer].get_or_insert("product");
-        }
-        _ => {}
-    });
-    visit(&kernel.body, &mut |stmt| {
-        let Stmt::Store { held, value, .. } = stmt else { return };
-        let name = match value {
-            Arg::Var(var) => folds[*var],
-            Arg::Scalar(value) if lengths.contains(value) => Some(FIRST_RECORD),
-            Arg::Scalar(value) => match definitions[*value] {
-                Some(Expr::Code(code, _)) => Some(operations::name_of(*code)),
-                Some(Expr::Load { .. }) => Some("copy"),
-                None => None,
-            },
-            Arg::Index(_) => Some("indices"),
-            Arg::Literal(_) => None,
-        };
-        if let Some(name) = name {
-            let known = &mut names[held.buffer];
-            if known.is_none_or(|known| known == "copy") {
-                *known = Some(name);
-            }
-        }
-    });
-    names
-}
-
-/// Returns a name for a variable into which values are combined.
-pub(super) fn of_fold(code: tapeloom_ir::Code) -> &'static str {
-    match operations::name_of(code) {
-        "larger" => "largest",
-        "smaller" => "smallest",
-        name => name,
-    }
-}
-
-/// Returns a noun for the result of a primitive.
-pub(super) fn noun(primitive: &str) -> String {
-    let noun = match primitive {
-        "add" | "reduce_sum" => "sum",
-        "sub" => "difference",
-        "mul" | "dot" | "reduce_prod" => "product",
-        "div" => "quotient",
-        "neg" => "negative",
-        "log" => "ln",
-        "reduce_max" => "largest",
-        "reduce_min" => "smallest",
-        "select" => "chosen",
-        "convert" => "converted",
-        "loop" | "cond" => "state",
-        name => name,
-    };
-    noun.to_owned()
 }

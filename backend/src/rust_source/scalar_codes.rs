@@ -4,8 +4,8 @@
 //! those of the standard library, so they agree to rounding.
 
 use super::expression::{Expression, Level, rust_type};
-use super::functions;
-use super::helpers::{self, Helper, Helpers};
+use super::library_functions;
+use super::math_helpers::{self, Helper, Helpers};
 use tapeloom_ir::{Code, Dtype, Literal};
 
 /// An operand of a code.
@@ -48,15 +48,15 @@ pub(super) fn expression(
         Code::Mul if truth => two("&&", Level::Both),
         Code::Mul => arithmetic("*", Level::Product, "wrapping_mul"),
         Code::Div if dtype.is_float() || is_plain_divisor(operands) => two("/", Level::Product),
-        Code::Div => helper(&helpers::DIVIDE),
+        Code::Div => helper(&math_helpers::DIVIDE),
         Code::Rem if dtype.is_float() || is_plain_divisor(operands) => two("%", Level::Product),
-        Code::Rem => helper(&helpers::REMAINDER),
+        Code::Rem => helper(&math_helpers::REMAINDER),
         Code::Neg if dtype.is_float() || fits => Expression::unary("-", x()),
         Code::Neg => method("wrapping_neg"),
         Code::Abs if dtype.is_float() => method("abs"),
         Code::Abs if dtype.is_signed() => method("wrapping_abs"),
         Code::Abs => x(),
-        Code::Sign if dtype.is_float() => helper(&helpers::SIGN),
+        Code::Sign if dtype.is_float() => helper(&math_helpers::SIGN),
         Code::Sign if dtype.is_signed() => method("signum"),
         Code::Sign => {
             let one = Expression::literal(Literal::one(dtype));
@@ -66,10 +66,10 @@ pub(super) fn expression(
         Code::Ceil => method("ceil"),
         Code::Sqrt => method("sqrt"),
         Code::Max if truth => two("||", Level::Either),
-        Code::Max if dtype.is_float() => helper(&helpers::MAX),
+        Code::Max if dtype.is_float() => helper(&math_helpers::MAX),
         Code::Max => method("max"),
         Code::Min if truth => two("&&", Level::Both),
-        Code::Min if dtype.is_float() => helper(&helpers::MIN),
+        Code::Min if dtype.is_float() => helper(&math_helpers::MIN),
         Code::Min => method("min"),
         Code::Eq => compare("=="),
         Code::Ne => compare("!="),
@@ -86,14 +86,14 @@ pub(super) fn expression(
         Code::ShiftLeft | Code::ShiftRightLogical | Code::ShiftRightArithmetic => {
             return Some(shift(helpers, code, operands, dtype));
         }
-        Code::RandomBits => helper(&helpers::RANDOM_BITS),
+        Code::RandomBits => helper(&math_helpers::RANDOM_BITS),
         Code::Clamp => clamp(helpers, operands, dtype),
         Code::Select => Expression::choice(x(), y(), args[2].clone()),
         Code::IsFinite => method("is_finite"),
         Code::Convert(to) => convert(x(), dtype, to),
         Code::Bitcast(to) => bitcast(x(), dtype, to),
         Code::IntegerPow(n) => power(helpers, &operands[0], n),
-        Code::Library(library) => return functions::call(helpers, &library, dtype, &args),
+        Code::Library(library) => return library_functions::call(helpers, &library, dtype, &args),
     })
 }
 
@@ -111,9 +111,9 @@ fn is_plain_divisor(operands: &[Operand]) -> bool {
 fn shift(helpers: &mut Helpers, code: Code, operands: &[Operand], dtype: Dtype) -> Expression {
     let [x, y] = [0, 1].map(|i| operands[i].expression.clone());
     let (op, helper, plain) = match code {
-        Code::ShiftLeft => ("<<", &helpers::SHIFT_LEFT, true),
-        Code::ShiftRightLogical => (">>", &helpers::SHIFT_RIGHT_LOGICAL, !dtype.is_signed()),
-        _ => (">>", &helpers::SHIFT_RIGHT, dtype.is_signed()),
+        Code::ShiftLeft => ("<<", &math_helpers::SHIFT_LEFT, true),
+        Code::ShiftRightLogical => (">>", &math_helpers::SHIFT_RIGHT_LOGICAL, !dtype.is_signed()),
+        _ => (">>", &math_helpers::SHIFT_RIGHT, dtype.is_signed()),
     };
     let by = operands[1].literal.and_then(Literal::to_integer);
     let inside = by.is_some_and(|by| (0..8 * dtype.bytes() as i128).contains(&by));
@@ -127,8 +127,8 @@ fn shift(helpers: &mut Helpers, code: Code, operands: &[Operand], dtype: Dtype) 
 fn clamp(helpers: &mut Helpers, operands: &[Operand], dtype: Dtype) -> Expression {
     let [low, x, high] = [0, 1, 2].map(|i| operands[i].expression.clone());
     if dtype.is_float() {
-        let larger = Expression::call(&helpers.of(&helpers::MAX, dtype), &[x, low]);
-        return Expression::call(&helpers.of(&helpers::MIN, dtype), &[larger, high]);
+        let larger = Expression::call(&helpers.of(&math_helpers::MAX, dtype), &[x, low]);
+        return Expression::call(&helpers.of(&math_helpers::MIN, dtype), &[larger, high]);
     }
     let bound = |i: usize| operands[i].literal.and_then(Literal::to_integer);
     match (bound(0), bound(2)) {
@@ -183,7 +183,7 @@ fn power(helpers: &mut Helpers, x: &Operand, n: i32) -> Expression {
     match n {
         0.. => positive,
         _ if x.dtype.is_float() => Expression::binary(one, "/", positive, Level::Product),
-        _ => Expression::call(&helpers.of(&helpers::DIVIDE, x.dtype), &[one, positive]),
+        _ => Expression::call(&helpers.of(&math_helpers::DIVIDE, x.dtype), &[one, positive]),
     }
 }
 

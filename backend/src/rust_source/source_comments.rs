@@ -17,10 +17,10 @@ struct Line {
 
 /// The equations that a statement computes, by lines.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub(super) struct Lines(Vec<Line>);
+pub(super) struct SourceLines(Vec<Line>);
 
-impl Lines {
-    pub(super) fn of(origins: &Origins) -> Lines {
+impl SourceLines {
+    pub(super) fn of(origins: &Origins) -> SourceLines {
         let mut lines: Vec<Line> = Vec::new();
         for computed in origins.iter().filter(|computed| computed.origin.loc.is_some()) {
             let (phase, loc) = (computed.origin.phase, computed.origin.loc);
@@ -32,7 +32,7 @@ impl Lines {
                 None => lines.push(Line { phase, loc, primitives: vec![computed.primitive] }),
             }
         }
-        Lines(lines)
+        SourceLines(lines)
     }
 
     /// Returns the comment as lines of text, without `//`. Equations without a line have none.

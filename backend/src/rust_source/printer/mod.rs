@@ -1,0 +1,387 @@
+//! Statements of a kernel as statements of Rust.
+//!
+//! A scalar that is used once is written where it is used, so that a chain of operations is one formula. It stays *pending*
+//! from its definition to its use. If a statement in between writes memory or a variable that the formula reads, the scalar
+//! gets a name in front of this statement. Short loads are written at each of their uses.
+
+mod calls;
+mod control_flow;
+mod cursors;
+mod elements;
+mod scalars;
+mod use_counts;
+
+use super::Source;
+use super::buffer_names;
+use super::declarations::{Declaration, Declarations, is_number};
+use super::expression::{Expression, rust_type, typed_literal, zero};
+use super::kernel::zeros;
+use super::liveness;
+use super::names::Names;
+use super::source_comments::SourceLines;
+use super::tapes::Target;
+use crate::loop_ir::analysis::value_range::ValueRanges;
+use crate::loop_ir::{
+    Address, Arg, BufferId, CursorId, Expr, Extent, IndexId, Kernel, Origins, ScalarId, Stmt,
+    TapeId, VarId, visit,
+};
+use cranelift_entity::SecondaryMap;
+use std::collections::BTreeSet;
+use tapeloom_ir::{Literal, Loc, Problem};
+
+/// The value of a scalar in the text.
+#[derive(Clone)]
+enum Value {
+    /// The scalar has a name.
+    Named(String),
+    /// The scalar is written in the place of its use.
+    Pending {
+        expression: Expression,
+        /// Whether it may be written more than once.
+        repeats: bool,
+    },
+}
+
+/// The record to which a cursor points.
+#[derive(Clone)]
+struct Record {
+    /// The name of the variable with the number of the record.
+    index: String,
+    target: Target,
+}
+
+/// Writes the statements of a kernel.
+pub(super) struct Printer<'s, 'p> {
+    source: &'s mut Source<'p>,
+    kernel: &'p Kernel,
+    names: Names,
+    /// The text of each buffer that has one: a name, or `*name` for a number behind a reference.
+    places: SecondaryMap<BufferId, Option<String>>,
+    declarations: Declarations,
+    /// The buffers that their first store declares, and whether they are mutable.
+    at_store: SecondaryMap<BufferId, Option<bool>>,
+    contents: SecondaryMap<BufferId, Option<&'static str>>,
+    definitions: SecondaryMap<ScalarId, Option<&'p Expr>>,
+    values: SecondaryMap<ScalarId, Option<Value>>,
+    /// The number of uses that are not yet written.
+    uses: SecondaryMap<ScalarId, usize>,
+    /// The pending scalars, in the order of their definitions.
+    pending: Vec<ScalarId>,
+    /// The scalars that are only used in numbers of records and trip counts, whose sums never wrap.
+    counts: SecondaryMap<ScalarId, bool>,
+    /// The scalars that are stored or assigned.
+    stored: SecondaryMap<ScalarId, bool>,
+    vars: SecondaryMap<VarId, Option<String>>,
+    /// How often each variable is assigned after its declaration.
+    assignments: SecondaryMap<VarId, usize>,
+    var_names: SecondaryMap<VarId, Option<&'static str>>,
+    /// The variables whose initial value is never read.
+    unread: BTreeSet<VarId>,
+    /// The declared numbers whose zero is never read.
+    unread_numbers: BTreeSet<BufferId>,
+    indices: SecondaryMap<IndexId, Option<String>>,
+    records: SecondaryMap<CursorId, Option<Record>>,
+    /// The tapes that are local variables; the others are references.
+    own_tapes: BTreeSet<TapeId>,
+    ranges: ValueRanges<'p>,
+    /// The equations of the innermost statement that has some, and its line.
+    equations: (Option<&'p Origins>, Loc),
+    /// The lines of the last comment, if no loop ended behind it.
+    told: Option<SourceLines>,
+    out: String,
+    depth: usize,
+}
+
+impl<'s, 'p> Printer<'s, 'p> {
+    pub(super) fn new(
+        source: &'s mut Source<'p>,
+        kernel: &'p Kernel,
+        names: Names,
+        places: SecondaryMap<BufferId, Option<String>>,
+    ) -> Printer<'s, 'p> {
+        let mut printer = Printer {
+            source,
+            kernel,
+            names,
+            places,
+            declarations: Declarations::of(kernel),
+            at_store: SecondaryMap::new(),
+            contents: buffer_names::contents(kernel),
+            definitions: SecondaryMap::new(),
+            values: SecondaryMap::new(),
+            uses: SecondaryMap::new(),
+            pending: Vec::new(),
+            counts: SecondaryMap::new(),
+            stored: SecondaryMap::new(),
+            vars: SecondaryMap::new(),
+            assignments: SecondaryMap::new(),
+            var_names: SecondaryMap::new(),
+            unread: BTreeSet::new(),
+            unread_numbers: BTreeSet::new(),
+            indices: SecondaryMap::new(),
+            records: SecondaryMap::new(),
+            own_tapes: BTreeSet::new(),
+            ranges: ValueRanges::of(kernel),
+            equations: (None, None),
+            told: None,
+            out: String::new(),
+            depth: 1,
+        };
+        let unread = liveness::without_initial_value(kernel, &printer.declarations);
+        (printer.unread, printer.unread_numbers) = unread;
+        printer.count_uses();
+        printer.find_counts();
+        printer
+    }
+
+    /// Counts the uses of scalars and the assignments of variables. The first word of a handle is not used if its cursor can
+
+    /// Declares a tape as a local variable.
+    pub(super) fn own_tape(&mut self, tape: TapeId) {
+        let of = &self.source.tapes.all[tape];
+        let line = format!("let mut {} = {}::default();", of.name, of.type_name);
+        self.line(&line);
+        self.own_tapes.insert(tape);
+    }
+
+    /// Writes the body of the kernel.
+    pub(super) fn body(&mut self) -> Result<(), Problem> {
+        let kernel = self.kernel;
+        for (id, buffer) in kernel.buffers.iter().filter(|(_, b)| b.zeroed) {
+            let Some(place) = self.places[id].clone() else { continue };
+            let zero = zero(buffer.ty.dtype);
+            match is_number(kernel, id) {
+                true => self.line(&format!("{place} = {zero};")),
+                false => self.line(&format!("{place}.fill({zero});")),
+            }
+        }
+        self.statements(&kernel.body, &SourceLines::default())
+    }
+
+    /// Returns the text of the statements.
+    pub(super) fn finish(self) -> String {
+        self.out
+    }
+
+    fn line(&mut self, text: &str) {
+        if !text.is_empty() {
+            self.out.extend(std::iter::repeat_n("    ", self.depth));
+            self.out += text;
+        }
+        self.out.push('\n');
+    }
+
+    /// Writes a comment with the lines of a statement, unless it says the same as the one around it or in front of it. Returns
+    /// its lines. A nest has no comment if its first statement has one.
+    fn comment(&mut self, stmt: &Stmt, around: &SourceLines) -> SourceLines {
+        let lines = stmt.origins().map_or_else(|| around.clone(), SourceLines::of);
+        let comment = lines.comment();
+        let first = stmt.blocks().first().and_then(|block| block.first()).and_then(Stmt::origins);
+        let is_told_inside = matches!(stmt, Stmt::Nest { .. })
+            && first.is_some_and(|first| !SourceLines::of(first).comment().is_empty());
+        if lines == *around || comment.is_empty() || is_told_inside {
+            return around.clone();
+        }
+        if self.told.as_ref() == Some(&lines) {
+            return lines;
+        }
+        self.told = Some(lines.clone());
+        if self.depth == 1 && !self.out.is_empty() {
+            self.line("");
+        }
+        comment.iter().for_each(|text| self.line(&format!("// {text}")));
+        lines
+    }
+
+    /// Writes the statements of a block in a scope of their own.
+    fn scope(&mut self, block: &'p [Stmt], around: &SourceLines) -> Result<(), Problem> {
+        self.names.enter();
+        self.depth += 1;
+        let result = self.statements(block, around);
+        self.depth -= 1;
+        self.names.leave();
+        result
+    }
+
+    /// Writes the statements of a block. The pending scalars of the block are dropped at its end.
+    fn statements(&mut self, block: &'p [Stmt], around: &SourceLines) -> Result<(), Problem> {
+        let before = self.pending.len();
+        for stmt in block {
+            self.statement(stmt, around)?;
+            if stmt.shape().flow.is_loop() {
+                self.told = None;
+            }
+        }
+        self.pending.truncate(before);
+        Ok(())
+    }
+
+    fn statement(&mut self, stmt: &'p Stmt, around: &SourceLines) -> Result<(), Problem> {
+        let outer = self.equations;
+        if let Some(origins) = stmt.origins()
+            && let Some(computed) = origins.iter().next()
+        {
+            self.equations = (Some(origins), computed.origin.loc.or(outer.1));
+        }
+        if self.fills_zeros(stmt) {
+            self.declare(stmt);
+            self.equations = outer;
+            return Ok(());
+        }
+        // Comments stand in front of declarations.
+        let lines = match stmt {
+            Stmt::Let { .. } | Stmt::Var { .. } | Stmt::Set { .. } | Stmt::Fold { .. } => {
+                around.clone()
+            }
+            _ => self.comment(stmt, around),
+        };
+        self.declare(stmt);
+        let result = match stmt {
+            Stmt::Nest { body, .. } => self.statements(body, &lines),
+            Stmt::For { index, extent, carries, body, .. } => {
+                self.counted(stmt, (*index, *extent), carries, body, &lines)
+            }
+            Stmt::While { head, condition, carries, body, .. } => {
+                self.conditional_loop(stmt, (head, *condition), carries, body, &lines)
+            }
+            Stmt::If { condition, then, otherwise, .. } => {
+                self.branch(stmt, *condition, then, otherwise, &lines)
+            }
+            Stmt::Let { value, expr } => self.definition(*value, expr),
+            Stmt::Var { var, init } => {
+                let wish = self.var_names[*var].unwrap_or("value");
+                let init = self.arg(*init)?;
+                let name = self.names.fresh(wish);
+                let mutable = if self.assignments[*var] > 0 { "mut " } else { "" };
+                if self.unread.contains(var) {
+                    let ty = rust_type(self.kernel.vars[*var]);
+                    self.line(&format!("let {mutable}{name}: {ty};"));
+                } else {
+                    self.line(&format!("let {mutable}{name} = {};", init.suffixed().text()));
+                }
+                self.vars[*var] = Some(name);
+                self.ranges.invalidate(*var);
+                Ok(())
+            }
+            Stmt::Set { var, value } => {
+                let value = self.arg(*value)?;
+                self.assign(*var, &value)
+            }
+            Stmt::Fold { var, code, value } => {
+                let operands = [self.operand(Arg::Var(*var))?, self.operand(*value)?];
+                let value = self.code(*code, &operands, false)?;
+                self.assign(*var, &value)
+            }
+            Stmt::Store { held, address, value, guard } => {
+                self.store(held.buffer, address, *value, *guard)
+            }
+            Stmt::Call(call) => self.call(call),
+            Stmt::Tape(of) => self.tape(of),
+            Stmt::Contract(_) | Stmt::Limit(_) | Stmt::CallExternal(_) => {
+                Err(Problem::internal("a statement that Rust source does not have"))
+            }
+            Stmt::Lap(_) => Ok(()),
+        };
+        self.equations = outer;
+        result
+    }
+
+    /// Writes the declarations of buffers that stand in front of a statement.
+    fn declare(&mut self, stmt: &'p Stmt) {
+        for (buffer, declaration) in self.declarations.at(stmt).to_vec() {
+            let ty = &self.kernel.buffers[buffer].ty;
+            let name = self.names.fresh(&self.wish(buffer));
+            match declaration {
+                Declaration::AtStore { mutable } => self.at_store[buffer] = Some(mutable),
+                Declaration::Deferred { mutable } => {
+                    let mutable = if mutable { "mut " } else { "" };
+                    self.line(&format!("let {mutable}{name}: {};", rust_type(ty.dtype)));
+                }
+                Declaration::Zeros
+                    if self.unread_numbers.contains(&buffer) && is_number(self.kernel, buffer) =>
+                {
+                    self.line(&format!("let mut {name}: {};", rust_type(ty.dtype)));
+                }
+                Declaration::Zeros => {
+                    let zero = match is_number(self.kernel, buffer) {
+                        true => typed_literal(Literal::zero(ty.dtype)),
+                        false => zeros(ty.dtype, ty.shape.elements()),
+                    };
+                    self.line(&format!("let mut {name} = {zero};"));
+                }
+            }
+            self.places[buffer] = Some(name);
+        }
+    }
+
+    /// Returns whether a statement fills arrays with zeros that it declares, which begin with zeros.
+    fn fills_zeros(&self, stmt: &Stmt) -> bool {
+        let declared = self.declarations.at(stmt);
+        match stmt {
+            Stmt::For { carries, body, .. } if carries.is_empty() && !declared.is_empty() => {
+                let mut only_zeros = true;
+                visit(body, &mut |stmt| {
+                    only_zeros &= match stmt {
+                        Stmt::For { extent: Extent::Constant(_), .. } | Stmt::Nest { .. } => true,
+                        Stmt::Store { held, value: Arg::Literal(x), .. } => {
+                            x.bits == 0 && declared.iter().any(|(b, _)| *b == held.buffer)
+                        }
+                        _ => false,
+                    };
+                });
+                only_zeros
+            }
+            _ => false,
+        }
+    }
+
+    /// Returns a name for a local buffer: the user's, or that of the operation that fills it.
+    fn wish(&self, buffer: BufferId) -> String {
+        if self.contents[buffer] == Some(buffer_names::FIRST_RECORD) {
+            return buffer_names::FIRST_RECORD.to_owned();
+        }
+        let is_entry = std::ptr::eq(self.kernel, &raw const self.source.program.entry);
+        let row = self.source.plan.rows.iter().find(|row| is_entry && row.buffer == buffer);
+        let named = row.and_then(|row| row.names.first()).map(ToString::to_string);
+        let primitive = row.filter(|row| !row.primitive.is_empty());
+        let primitive = primitive.map(|row| buffer_names::noun(row.primitive));
+        let contents = || self.contents[buffer].map(str::to_owned);
+        named.or(primitive).or_else(contents).unwrap_or_else(|| "value".to_owned())
+    }
+
+    fn assign(&mut self, var: VarId, value: &Expression) -> Result<(), Problem> {
+        self.flush(&|reads| reads.vars.contains(&var))?;
+        let name = self.vars[var].clone().unwrap_or_default();
+        self.line(&format!("{};", value.assigned_to(&name)));
+        self.ranges.invalidate(var);
+        Ok(())
+    }
+
+    fn store(
+        &mut self,
+        buffer: BufferId,
+        address: &'p Address,
+        value: Arg,
+        guard: Option<Arg>,
+    ) -> Result<(), Problem> {
+        let guard_text = guard.map(|g| self.arg(g)).transpose()?;
+        let value = self.arg(value)?;
+        let place = self.element(buffer, address, guard)?;
+        self.flush(&|reads| reads.buffers.contains(&buffer))?;
+        if let Some(mutable) = self.at_store[buffer].take() {
+            let mutable = if mutable { "mut " } else { "" };
+            self.line(&format!("let {mutable}{} = {};", place.text(), value.suffixed().text()));
+            return Ok(());
+        }
+        let text = format!("{};", value.assigned_to(place.text()));
+        match guard_text {
+            Some(guard) => {
+                self.line(&format!("if {} {{", guard.text()));
+                self.line(&format!("    {text}"));
+                self.line("}");
+            }
+            None => self.line(&text),
+        }
+        Ok(())
+    }
+}
