@@ -4,7 +4,9 @@
 //! has a variable of its own, which is named by the operation that computes it.
 
 use super::declarations::is_local;
-use crate::loop_ir::{Buffer, BufferId, BufferVersion, Carry, Expr, Kernel, Place, Stmt, visit};
+use crate::loop_ir::{
+    Address, Arg, Buffer, BufferId, BufferVersion, Carry, Kernel, Place, Rewriter, visit,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use tapeloom_ir::OrderedMap;
 
@@ -43,45 +45,19 @@ pub(super) fn split(kernel: &mut Kernel) {
             fresh.insert(BufferVersion { buffer: id, version: version as u32 }, buffer);
         }
     }
-    kernel.rewrite(|_, body| rename(body, &fresh));
+    kernel.rewrite(|_, body| *body = Renamed(&fresh).block(body));
 }
 
-fn rename(body: &mut [Stmt], fresh: &OrderedMap<BufferVersion, BufferId>) {
-    let rename = |held: &mut BufferVersion| {
-        if let Some(buffer) = fresh.get(held) {
-            *held = BufferVersion { buffer: *buffer, version: held.version };
-        }
-    };
-    for stmt in body {
-        match stmt {
-            Stmt::Let { expr: Expr::Load { held, .. }, .. } | Stmt::Store { held, .. } => {
-                rename(held)
-            }
-            Stmt::Contract(c) => {
-                [&mut c.lhs.held, &mut c.rhs.held, &mut c.out.held].into_iter().for_each(rename);
-            }
-            Stmt::Call(call) => {
-                let views = call.operands.iter_mut().chain(&mut call.outputs);
-                views.for_each(|view| rename(&mut view.held));
-            }
-            Stmt::CallExternal(call) => {
-                let views = call.operands.iter_mut().chain(&mut call.outputs);
-                views.for_each(|view| rename(&mut view.held));
-            }
-            Stmt::Nest { .. }
-            | Stmt::For { .. }
-            | Stmt::While { .. }
-            | Stmt::If { .. }
-            | Stmt::Let { expr: Expr::Code(..), .. }
-            | Stmt::Var { .. }
-            | Stmt::Set { .. }
-            | Stmt::Fold { .. }
-            | Stmt::Tape(_)
-            | Stmt::Limit(_)
-            | Stmt::Lap(_) => {}
-        }
-        for inside in stmt.blocks_mut() {
-            self::rename(inside, fresh);
-        }
+/// Replaces the buffers of versions.
+struct Renamed<'a>(&'a OrderedMap<BufferVersion, BufferId>);
+
+impl Rewriter for Renamed<'_> {
+    fn arg(&mut self, arg: Arg) -> Arg {
+        arg
+    }
+
+    fn element(&mut self, held: BufferVersion, address: &Address) -> (BufferVersion, Address) {
+        let buffer = self.0.get(&held).copied().unwrap_or(held.buffer);
+        (BufferVersion { buffer, ..held }, address.clone())
     }
 }

@@ -1,17 +1,16 @@
 //! The declarations of a kernel's buffers: which are numbers and which are arrays, and where they are declared.
 
-use crate::loop_ir::{BufferId, Kernel, Place, Stmt, visit};
-use cranelift_entity::SecondaryMap;
+use crate::loop_ir::{Arg, BufferId, Extent, Kernel, Place, Stmt, visit};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The way in which a local buffer is declared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Declaration {
-    /// `let x = value;` in place of the first store of a number. `mutable` if there are others.
-    AtStore { mutable: bool },
+    /// `let x = value;` in place of the first store of a number.
+    AtStore,
     /// `let x: f64;` in front of a statement that stores the number before it reads it.
-    Deferred { mutable: bool },
-    /// `let mut x = 0.0;`, or an array of zeros.
+    Deferred,
+    /// `let x = 0.0;`, or an array of zeros.
     Zeros,
 }
 
@@ -30,8 +29,7 @@ impl Declarations {
         let local = |id: &BufferId| is_local(kernel, *id);
         let all: BTreeSet<BufferId> = kernel.buffers.keys().filter(local).collect();
         let mut found = Declarations::default();
-        let writes = writes(kernel);
-        let left = found.block(kernel, &writes, &kernel.body, &[], &all, false);
+        let left = found.block(kernel, &kernel.body, &[], &all, false);
         debug_assert!(left.is_empty(), "outside of loops, every buffer is declared");
         found
     }
@@ -41,12 +39,33 @@ impl Declarations {
         self.places.get(&std::ptr::from_ref(stmt)).map_or(&[], Vec::as_slice)
     }
 
+    /// Returns whether a statement only fills arrays with zeros that are declared in front of it, which begin with zeros. Such
+    /// a statement is not printed.
+    pub(super) fn fills_zeros(&self, stmt: &Stmt) -> bool {
+        let declared = self.at(stmt);
+        match stmt {
+            Stmt::For { carries, body, .. } if carries.is_empty() && !declared.is_empty() => {
+                let mut only_zeros = true;
+                visit(body, &mut |stmt| {
+                    only_zeros &= match stmt {
+                        Stmt::For { extent: Extent::Constant(_), .. } | Stmt::Nest { .. } => true,
+                        Stmt::Store { held, value: Arg::Literal(x), .. } => {
+                            x.bits == 0 && declared.iter().any(|(b, _)| *b == held.buffer)
+                        }
+                        _ => false,
+                    };
+                });
+                only_zeros
+            }
+            _ => false,
+        }
+    }
+
     /// Declares those of `wanted` that the block accesses. `end` has the buffers that the block accesses behind its last
     /// statement. Returns the buffers that have to be declared outside of the loop around the block.
     fn block(
         &mut self,
         kernel: &Kernel,
-        writes: &SecondaryMap<BufferId, usize>,
         block: &[Stmt],
         end: &[BufferId],
         wanted: &BTreeSet<BufferId>,
@@ -85,15 +104,14 @@ impl Declarations {
                     .copied()
                     .filter(|b| inner.iter().any(|stmt| accessed(stmt).contains(b)))
                     .collect();
-                let left =
-                    self.block(kernel, writes, inner, &end, &of_block, inside_of_loop || is_loop);
+                let left = self.block(kernel, inner, &end, &of_block, inside_of_loop || is_loop);
                 here.extend(left.into_iter().map(|buffer| (buffer, i)));
             }
         }
         here.sort_unstable();
         here.dedup();
         for (buffer, first) in here {
-            let declaration = declaration(kernel, writes[buffer], stmts[first], buffer);
+            let declaration = declaration(kernel, stmts[first], buffer);
             if declaration == Declaration::Zeros && inside_of_loop {
                 outside.insert(buffer);
             } else {
@@ -159,43 +177,29 @@ fn inner_blocks(stmt: &Stmt) -> Vec<(&[Stmt], Vec<BufferId>)> {
     stmt.blocks().into_iter().map(|block| (block, carried.clone())).collect()
 }
 
-/// Returns the number of statements that write each buffer.
-fn writes(kernel: &Kernel) -> SecondaryMap<BufferId, usize> {
-    let mut writes: SecondaryMap<BufferId, usize> = SecondaryMap::new();
-    visit(&kernel.body, &mut |stmt| {
-        stmt.accesses(&mut |access| writes[access.held.buffer] += usize::from(access.write));
-        // A carry writes to both buffers at the end of each iteration.
-        for carry in stmt.carries().iter().filter(|c| c.input.buffer != c.output.buffer) {
-            writes[carry.input.buffer] += 2;
-        }
-    });
-    writes
-}
-
-fn declaration(kernel: &Kernel, writes: usize, first: &Stmt, buffer: BufferId) -> Declaration {
+fn declaration(kernel: &Kernel, first: &Stmt, buffer: BufferId) -> Declaration {
     if !is_number(kernel, buffer) {
         return Declaration::Zeros;
     }
-    match (first, first_stores(first, buffer)) {
-        (Stmt::Store { .. }, Some(stores)) => Declaration::AtStore { mutable: writes > stores },
-        (_, Some(stores)) => Declaration::Deferred { mutable: writes > stores },
-        (_, None) => Declaration::Zeros,
+    match (first, stores_first(first, buffer)) {
+        (Stmt::Store { .. }, true) => Declaration::AtStore,
+        (_, true) => Declaration::Deferred,
+        (_, false) => Declaration::Zeros,
     }
 }
 
-/// Returns the number of stores by which a statement gives a number its first value on every path; `None` if there is a path
-/// on which it reads the number, or does not store it.
-fn first_stores(stmt: &Stmt, buffer: BufferId) -> Option<usize> {
+/// Returns whether a statement stores a number on every path before it reads it.
+fn stores_first(stmt: &Stmt, buffer: BufferId) -> bool {
     let first = |block: &[Stmt]| {
-        let first = block.iter().find(|stmt| accessed(stmt).contains(&buffer))?;
-        first_stores(first, buffer)
+        let first = block.iter().find(|stmt| accessed(stmt).contains(&buffer));
+        first.is_some_and(|first| stores_first(first, buffer))
     };
     match stmt {
-        Stmt::Store { guard: None, held, .. } if held.buffer == buffer => Some(1),
+        Stmt::Store { guard: None, held, .. } => held.buffer == buffer,
         Stmt::Nest { body, .. } => first(body),
-        Stmt::If { then, otherwise, .. } => Some(first(then)? + first(otherwise)?),
-        // The head runs at least once, and may store again.
-        Stmt::While { head, .. } => first(head).map(|_| 0),
-        _ => None,
+        Stmt::If { then, otherwise, .. } => first(then) && first(otherwise),
+        // The head runs at least once.
+        Stmt::While { head, .. } => first(head),
+        _ => false,
     }
 }

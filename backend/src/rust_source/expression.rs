@@ -111,7 +111,10 @@ impl Expression {
 
     /// Returns `-x` or `!x`.
     pub(super) fn unary(op: &str, x: Expression) -> Expression {
-        let text = format!("{op}{}", x.clone().within(Level::Unary));
+        // The compiler takes `--x` for a mistake.
+        let level =
+            if op == "-" && x.text.starts_with('-') { Level::Postfix } else { Level::Unary };
+        let text = format!("{op}{}", x.suffixed().within(level));
         Expression { reads: x.reads, ..Expression::new(text, Level::Unary) }
     }
 
@@ -139,6 +142,8 @@ impl Expression {
     pub(super) fn choice(c: Expression, x: Expression, y: Expression) -> Expression {
         let x = match &x.choice {
             Some((same, inner)) if *same == c.text => (**inner).clone(),
+            // Two literals without a suffix have no type on which a method could be called.
+            _ if y.literal.is_some() => x.suffixed(),
             _ => x,
         };
         let text = format!("if {} {{ {} }} else {{ {} }}", c.text, x.text, y.text);
@@ -321,6 +326,11 @@ mod tests {
         assert_eq!(plus(c.clone(), sum.clone()).text(), "c + (a + b)");
         assert_eq!(Expression::method(sum.clone(), "exp", &[]).text(), "(a + b).exp()");
         assert_eq!(Expression::unary("-", sum.clone()).text(), "-(a + b)");
+        let negative = Expression::literal(Literal::f64(-2.0));
+        assert_eq!(Expression::unary("-", negative).text(), "-(-2.0_f64)");
+        let [one, two] = [1, 2].map(|x| Expression::literal(Literal::i64(x)));
+        let sides = Expression::choice(a.clone(), one, two);
+        assert_eq!(sides.text(), "if a { 1_i64 } else { 2 }");
         let cast = Expression::cast(a.clone(), "i64");
         let less = Expression::binary(cast, "<", b, Level::Comparison);
         assert_eq!(less.text(), "(a as i64) < b");

@@ -3,11 +3,12 @@
 use super::Source;
 use super::buffer_names;
 use super::expression::{rust_type, typed_literal, zero};
-use super::names::of_path;
+use super::names::{has_word, of_path, words};
 use super::printer::Printer;
 use super::source_comments::SourceLines;
 use crate::loop_ir::{BufferId, Kernel, KernelId, Place};
 use cranelift_entity::SecondaryMap;
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use tapeloom_ir::{ArrayType, Dtype, Problem, Tensor};
 use tapeloom_routines::Argsort;
@@ -46,17 +47,19 @@ pub(super) fn slots(kernel: &Kernel) -> Vec<(Slot, BufferId)> {
     inputs.chain(outputs.into_iter().map(|(n, id)| (Slot::Output(n), id))).collect()
 }
 
-/// Returns whether a kernel accesses a buffer.
-fn is_used(kernel: &Kernel, buffer: BufferId) -> bool {
-    let mut used = kernel.buffers[buffer].zeroed || kernel.argsort.is_some();
-    crate::loop_ir::visit(&kernel.body, &mut |stmt| {
-        stmt.buffers(&mut |b| used |= b == buffer);
-    });
-    used
+/// Marks the parameters that a body does not name: the compiler of Rust warns about those without a `_`.
+fn mark_unused(parameters: &mut [Parameter], body: &str) {
+    let words: BTreeSet<&str> = words(body).collect();
+    for parameter in parameters {
+        if !words.contains(parameter.name.as_str()) {
+            parameter.name.insert(0, '_');
+        }
+    }
 }
 
 /// Writes the header of a function.
 fn header(text: &mut String, start: &str, parameters: &[Parameter]) {
+    *text += if parameters.len() > 7 { "#[allow(clippy::too_many_arguments)]\n" } else { "" };
     let all: Vec<String> =
         parameters.iter().map(|Parameter { name, ty }| format!("{name}: {ty}")).collect();
     let line = format!("{start}({}) {{", all.join(", "));
@@ -91,57 +94,53 @@ pub(super) fn entry(source: &mut Source<'_>) -> Result<String, Problem> {
     for (n, (path, ty)) in source.arguments.iter().enumerate() {
         let name = names.fresh(&of_path(path, "x", ""));
         let _ = writeln!(text, "/// | `{name}` | `{path}` | {ty} |");
-        let used = inputs.iter().find(|(m, _)| *m == n).map(|(_, id)| *id);
-        let used = used.filter(|id| is_used(kernel, *id));
-        let shown = if used.is_some() { name.clone() } else { format!("_{name}") };
         let of = rust_type(ty.dtype);
         let ty = match ty.shape.elements() {
             1 => of.to_owned(),
             n => format!("&[{of}; {n}]"),
         };
-        parameters.push(Parameter { name: shown, ty });
-        if let Some(id) = used {
-            places[id] = Some(name);
+        if let Some((_, id)) = inputs.iter().find(|(m, _)| *m == n) {
+            places[*id] = Some(name.clone());
         }
+        parameters.push(Parameter { name, ty });
     }
     let outputs = slots_of(kernel, Place::output);
     for (n, (path, ty)) in source.results.iter().enumerate() {
         let name = names.fresh(&of_path(path, "y", "y_"));
         let _ = writeln!(text, "/// | `{name}` | `{path}` | {ty} |");
-        let used = outputs.iter().find(|(m, _)| *m == n).map(|(_, id)| *id);
-        let used = used.filter(|id| is_used(kernel, *id));
-        let shown = if used.is_some() { name.clone() } else { format!("_{name}") };
         let of = rust_type(ty.dtype);
         let (ty, place) = match ty.shape.elements() {
             1 => (format!("&mut {of}"), format!("*{name}")),
             n => (format!("&mut [{of}; {n}]"), name.clone()),
         };
-        parameters.push(Parameter { name: shown, ty });
-        if let Some(id) = used {
-            places[id] = Some(place);
+        if let Some((_, id)) = outputs.iter().find(|(m, _)| *m == n) {
+            places[*id] = Some(place);
         }
+        parameters.push(Parameter { name, ty });
     }
     let before = source.arguments.len();
+    let mut captured = Vec::new();
     for (n, x) in source.captured.iter().enumerate() {
         let Some((_, id)) = inputs.iter().find(|(m, _)| *m == n + before) else { continue };
-        if is_used(kernel, *id) {
-            let name = names.fresh(&format!("captured_{}", n + 1)).to_ascii_uppercase();
-            source.constants.push(constant(&name, x));
-            places[*id] = Some(name);
-        }
+        let name = names.fresh(&format!("captured_{}", n + 1)).to_ascii_uppercase();
+        places[*id] = Some(name.clone());
+        captured.push((name, x));
     }
-    let many = parameters.len() > 7;
-    text += if many { "#[allow(clippy::too_many_arguments)]\n" } else { "" };
-    header(&mut text, &format!("pub fn {}", source.name), &parameters);
     let tapes = source.tapes.of_entry.clone();
     let mut printer = Printer::new(source, kernel, names, places);
     for tape in tapes {
         printer.own_tape(tape);
     }
     printer.body()?;
-    text += &printer.finish();
-    text += "}\n";
-    Ok(text)
+    let body = printer.finish();
+    mark_unused(&mut parameters, &body);
+    for (name, x) in captured {
+        if has_word(&body, &name) {
+            source.constants.push(constant(&name, x));
+        }
+    }
+    header(&mut text, &format!("pub fn {}", source.name), &parameters);
+    Ok(text + &body + "}\n")
 }
 
 /// Returns the buffers of a kernel that are its arguments, or its results, with their numbers.
@@ -176,9 +175,7 @@ pub(super) fn callee(source: &mut Source<'_>, id: KernelId) -> Result<String, Pr
                 (name, ty, place)
             }
         };
-        let used = is_used(kernel, buffer);
-        let shown = if used { name } else { format!("_{name}") };
-        parameters.push(Parameter { name: shown, ty });
+        parameters.push(Parameter { name, ty });
         places[buffer] = Some(place);
     }
     for tape in &source.tapes.of_callees[id] {
@@ -190,18 +187,16 @@ pub(super) fn callee(source: &mut Source<'_>, id: KernelId) -> Result<String, Pr
     for line in SourceLines::of(&kernel.origins()).comment() {
         let _ = writeln!(text, "/// {line}");
     }
-    let many = parameters.len() > 7;
-    text += if many { "#[allow(clippy::too_many_arguments)]\n" } else { "" };
-    header(&mut text, &format!("fn {name}"), &parameters);
-    if let Some(sort) = source.sorts[id] {
-        text += &argsort(sort, &parameters);
+    let body = if let Some(sort) = source.sorts[id] {
+        argsort(sort, &parameters)
     } else {
         let mut printer = Printer::new(source, kernel, names, places);
         printer.body()?;
-        text += &printer.finish();
-    }
-    text += "}\n";
-    Ok(text)
+        printer.finish()
+    };
+    mark_unused(&mut parameters, &body);
+    header(&mut text, &format!("fn {name}"), &parameters);
+    Ok(text + &body + "}\n")
 }
 
 /// Returns the body of a function that sorts: its parameters are the elements and the sorted indices.

@@ -1,17 +1,30 @@
 //! Liveness of numbers: assignments whose value no path reads are removed, since the compiler of Rust warns about them.
 //!
-//! A *cell* is a variable, or a local buffer with one element, which is a variable in Rust. The analysis walks backwards; a loop is
-//! walked until the cells that are live at its start no longer change. Elements of arrays are not followed.
+//! A *cell* is a variable or a local buffer. The analysis walks backwards; a loop is walked until the cells that are live at its
+//! start no longer change. The elements of an array are live together.
 
 use super::declarations::{Declarations, is_local, is_number};
-use crate::loop_ir::{Arg, BufferId, Carry, Expr, Kernel, Stmt, VarId, dead_code, visit};
+use crate::loop_ir::{
+    Arg, BufferId, Carry, CursorId, CursorTarget, Expr, Kernel, Place, Stmt, TapeStmt, VarId,
+    dead_code, visit,
+};
 use std::collections::BTreeSet;
 
-/// A number that statements assign.
+/// A variable of Rust that statements assign.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Cell {
+pub(super) enum Cell {
+    /// A variable of the loop program.
     Var(VarId),
-    Number(BufferId),
+    /// A local buffer: a number or an array.
+    Buffer(BufferId),
+}
+
+/// The variables whose first value no path reads.
+#[derive(Default)]
+pub(super) struct Unread {
+    pub(super) vars: BTreeSet<VarId>,
+    /// The declared buffers whose zero no path reads.
+    pub(super) numbers: BTreeSet<BufferId>,
 }
 
 type Live = BTreeSet<Cell>;
@@ -24,12 +37,28 @@ pub(super) fn prune(kernel: &mut Kernel) {
             let mut walk = Walk::new(kernel, None);
             walk.block(body, &mut Live::new());
             let read = read_buffers(body);
+            let read_cursors: BTreeSet<CursorId> = read
+                .iter()
+                .filter_map(|buffer| match kernel.buffers[*buffer].place {
+                    Place::Record { cursor, .. } => Some(cursor),
+                    _ => None,
+                })
+                .collect();
             visit(body, &mut |stmt| {
-                if let Stmt::Store { held, .. } = stmt
-                    && is_local(kernel, held.buffer)
-                    && !read.contains(&held.buffer)
-                {
-                    walk.useless.insert(std::ptr::from_ref(stmt));
+                let is_useless = match stmt {
+                    Stmt::Store { held, .. } => {
+                        is_local(kernel, held.buffer) && !read.contains(&held.buffer)
+                    }
+                    // A record that is only read, of which nothing is read.
+                    Stmt::Tape(TapeStmt::MoveCursor {
+                        cursor,
+                        to: CursorTarget::Handle(_),
+                        ..
+                    }) => !read_cursors.contains(cursor),
+                    _ => false,
+                };
+                if is_useless {
+                    walk.useless.insert(address_of(stmt));
                 }
             });
             let mut useless = Vec::new();
@@ -42,14 +71,16 @@ pub(super) fn prune(kernel: &mut Kernel) {
     });
 }
 
-/// Returns the variables whose initial value no path reads, and the declared numbers whose zero no path reads.
-pub(super) fn without_initial_value(
-    kernel: &Kernel,
-    declarations: &Declarations,
-) -> (BTreeSet<VarId>, BTreeSet<BufferId>) {
+/// Returns the variables whose first value no path reads.
+pub(super) fn unread(kernel: &Kernel, declarations: &Declarations) -> Unread {
     let mut walk = Walk::new(kernel, Some(declarations));
     walk.block(&kernel.body, &mut Live::new());
-    (walk.unread, walk.unread_numbers)
+    walk.unread
+}
+
+/// Returns what identifies a statement or a carry of a program that is not changed.
+fn address_of<T>(x: &T) -> *const () {
+    std::ptr::from_ref(x).cast()
 }
 
 /// Returns the buffers that a statement reads or carries.
@@ -66,22 +97,30 @@ fn read_buffers(body: &[Stmt]) -> BTreeSet<BufferId> {
     read
 }
 
-/// Appends, for each statement in order, whether it is useless.
-fn numbered(body: &[Stmt], useless: &BTreeSet<*const Stmt>, flags: &mut Vec<bool>) {
+/// Appends, for each statement in order and for each of its carries, whether it is useless.
+fn numbered(body: &[Stmt], useless: &BTreeSet<*const ()>, flags: &mut Vec<bool>) {
     for stmt in body {
-        flags.push(useless.contains(&std::ptr::from_ref(stmt)));
+        flags.push(useless.contains(&address_of(stmt)));
+        flags.extend(stmt.carries().iter().map(|carry| useless.contains(&address_of(carry))));
         stmt.blocks().into_iter().for_each(|inside| numbered(inside, useless, flags));
     }
 }
 
-/// Removes the flagged statements, and branches and nests without statements. Returns whether there were any.
+/// Removes the flagged statements and carries, and branches, nests and counted loops without statements. Returns whether there
+/// were any.
 fn remove(body: &mut Vec<Stmt>, flags: &mut dyn Iterator<Item = bool>) -> bool {
     let mut changed = false;
     body.retain_mut(|stmt| {
         let is_useless = flags.next().unwrap_or(false);
+        if let Stmt::For { carries, .. } | Stmt::While { carries, .. } = stmt {
+            let before = carries.len();
+            carries.retain(|_| !flags.next().unwrap_or(false));
+            changed |= carries.len() < before;
+        }
         stmt.blocks_mut().into_iter().for_each(|inside| changed |= remove(inside, flags));
-        let is_empty = matches!(stmt, Stmt::Nest { .. } | Stmt::If { .. })
-            && stmt.blocks().iter().all(|block| block.is_empty());
+        let is_empty = matches!(stmt, Stmt::Nest { .. } | Stmt::If { .. } | Stmt::For { .. })
+            && stmt.blocks().iter().all(|block| block.is_empty())
+            && stmt.carries().is_empty();
         changed |= is_useless || is_empty;
         !(is_useless || is_empty)
     });
@@ -91,10 +130,9 @@ fn remove(body: &mut Vec<Stmt>, flags: &mut dyn Iterator<Item = bool>) -> bool {
 struct Walk<'k> {
     kernel: &'k Kernel,
     declarations: Option<&'k Declarations>,
-    /// The assignments whose value nothing reads.
-    useless: BTreeSet<*const Stmt>,
-    unread: BTreeSet<VarId>,
-    unread_numbers: BTreeSet<BufferId>,
+    /// The assignments and carries whose value nothing reads.
+    useless: BTreeSet<*const ()>,
+    unread: Unread,
 }
 
 /// Inserts or removes an element: a loop is walked several times, and the last time decides.
@@ -108,8 +146,8 @@ fn mark<T: Ord>(set: &mut BTreeSet<T>, element: T, holds: bool) {
 
 impl<'k> Walk<'k> {
     fn new(kernel: &'k Kernel, declarations: Option<&'k Declarations>) -> Walk<'k> {
-        let (useless, unread, unread_numbers) = Default::default();
-        Walk { kernel, declarations, useless, unread, unread_numbers }
+        let (useless, unread) = Default::default();
+        Walk { kernel, declarations, useless, unread }
     }
 
     /// Changes `live` from the cells that are read behind a block to those that are read from its start on.
@@ -118,8 +156,8 @@ impl<'k> Walk<'k> {
             self.statement(stmt, live);
             if let Some(declarations) = self.declarations {
                 for (buffer, _) in declarations.at(stmt) {
-                    let is_live = live.contains(&Cell::Number(*buffer));
-                    mark(&mut self.unread_numbers, *buffer, !is_live);
+                    let is_live = live.contains(&Cell::Buffer(*buffer));
+                    mark(&mut self.unread.numbers, *buffer, !is_live);
                 }
             }
         }
@@ -138,7 +176,7 @@ impl<'k> Walk<'k> {
             Stmt::For { carries, body, .. } => {
                 loop {
                     let mut start = live.clone();
-                    before_carries(carries, &mut start);
+                    self.before_carries(carries, &mut start);
                     self.block(body, &mut start);
                     if start.is_subset(live) {
                         break;
@@ -153,7 +191,7 @@ impl<'k> Walk<'k> {
                 loop {
                     let mut start = live.clone();
                     self.block(head, &mut start);
-                    before_carries(carries, &mut start);
+                    self.before_carries(carries, &mut start);
                     self.block(body, &mut start);
                     if start.is_subset(live) {
                         break;
@@ -172,17 +210,16 @@ impl<'k> Walk<'k> {
             }
             Stmt::Var { var, .. } => {
                 let needed = live.remove(&Cell::Var(*var));
-                mark(&mut self.unread, *var, !needed);
+                mark(&mut self.unread.vars, *var, !needed);
                 if needed {
                     self.reads(stmt, live);
                 }
             }
-            Stmt::Store { held, guard, .. }
-                if is_local(self.kernel, held.buffer) && is_number(self.kernel, held.buffer) =>
-            {
-                let cell = Cell::Number(held.buffer);
-                let needed =
-                    if guard.is_some() { live.contains(&cell) } else { live.remove(&cell) };
+            Stmt::Store { held, guard, .. } if is_local(self.kernel, held.buffer) => {
+                // The other elements of an array stay.
+                let cell = Cell::Buffer(held.buffer);
+                let keeps = guard.is_some() || !is_number(self.kernel, held.buffer);
+                let needed = if keeps { live.contains(&cell) } else { live.remove(&cell) };
                 self.assignment(stmt, needed, live);
             }
             Stmt::Let { .. }
@@ -197,7 +234,7 @@ impl<'k> Walk<'k> {
     }
 
     fn assignment(&mut self, stmt: &Stmt, needed: bool, live: &mut Live) {
-        mark(&mut self.useless, std::ptr::from_ref(stmt), !needed);
+        mark(&mut self.useless, address_of(stmt), !needed);
         if needed {
             self.reads(stmt, live);
         }
@@ -207,22 +244,31 @@ impl<'k> Walk<'k> {
     fn reads(&self, stmt: &Stmt, live: &mut Live) {
         stmt.args(&mut |arg| live.extend(cell_of(arg)));
         if let Stmt::Let { expr: Expr::Load { held, .. }, .. } = stmt {
-            live.insert(Cell::Number(held.buffer));
+            live.insert(Cell::Buffer(held.buffer));
         }
         // A call writes numbers through references, so they must have a value.
         for view in stmt.shape().views.into_iter().flatten() {
-            live.insert(Cell::Number(view.held.buffer));
+            live.insert(Cell::Buffer(view.held.buffer));
         }
     }
-}
 
-/// Changes `live` from the cells that are read behind the assignments of carries to those that are read in front of them.
-fn before_carries(carries: &[Carry], live: &mut Live) {
-    for Carry { input, output } in
-        carries.iter().rev().filter(|c| c.input.buffer != c.output.buffer)
-    {
-        live.remove(&Cell::Number(input.buffer));
-        live.insert(Cell::Number(output.buffer));
+    /// Changes `live` from the cells that are read behind the assignments of carries to those that are read in front of them.
+    fn before_carries(&mut self, carries: &[Carry], live: &mut Live) {
+        for carry in carries.iter().rev() {
+            let (to, from) = (carry.input.buffer, carry.output.buffer);
+            if to == from {
+                continue;
+            }
+            if !is_local(self.kernel, to) || !is_number(self.kernel, to) {
+                live.extend([to, from].map(Cell::Buffer));
+                continue;
+            }
+            let needed = live.remove(&Cell::Buffer(to));
+            mark(&mut self.useless, address_of(carry), !needed);
+            if needed {
+                live.insert(Cell::Buffer(from));
+            }
+        }
     }
 }
 

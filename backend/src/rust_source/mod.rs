@@ -46,6 +46,7 @@ mod kernel;
 mod library_functions;
 mod liveness;
 mod math_helpers;
+mod mutability;
 mod names;
 mod number_forwarding;
 mod printer;
@@ -55,7 +56,7 @@ mod source_comments;
 mod tapes;
 
 use crate::compile::lowered;
-use crate::loop_ir::{External, KernelId, Program, Stmt, TapeId, TapeStmt};
+use crate::loop_ir::{External, KernelId, Program, Stmt, TapeId, TapeStmt, visit};
 use crate::machine::MachineModel;
 use crate::passes::{Context, OBJECT, RUST_SOURCE};
 use crate::report::memory_plan::Plan;
@@ -152,6 +153,7 @@ pub fn text(
         liveness::prune(kernel);
         number_forwarding::drop_identities(kernel);
         number_forwarding::forward_numbers(kernel);
+        number_forwarding::drop_identities(kernel);
         liveness::prune(kernel);
     }
     let mut source = Source {
@@ -172,7 +174,7 @@ pub fn text(
     };
     let entry = kernel::entry(&mut source)?;
     let mut parts = vec![entry];
-    for id in source.program.callees.keys() {
+    for id in called(source.program) {
         parts.push(kernel::callee(&mut source, id)?);
     }
     for (id, tape) in &source.tapes.all {
@@ -206,6 +208,21 @@ fn drop_last_cuts(body: &mut Vec<Stmt>) {
     if let Some(Stmt::Nest { body, .. }) = body.last_mut() {
         drop_last_cuts(body);
     }
+}
+
+/// Returns the callees that the entry calls, directly or through others, in the order of the program.
+fn called(program: &Program) -> BTreeSet<KernelId> {
+    let (mut found, mut left) = (BTreeSet::new(), vec![&program.entry]);
+    while let Some(kernel) = left.pop() {
+        visit(&kernel.body, &mut |stmt| {
+            if let Stmt::Call(call) = stmt
+                && found.insert(call.callee)
+            {
+                left.push(&program.callees[call.callee]);
+            }
+        });
+    }
+    found
 }
 
 /// Returns an error if a program needs the process in which it was traced, or a library that is not printed.

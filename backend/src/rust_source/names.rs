@@ -1,6 +1,6 @@
 //! Names of Rust: identifiers from paths and primitives, different from one another within a scope.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The words that are no identifiers in Rust, and the names of types that the text uses.
 const RESERVED: &[&str] = &[
@@ -16,22 +16,27 @@ const RESERVED: &[&str] = &[
 #[derive(Clone, Debug)]
 pub(super) struct Names {
     scopes: Vec<BTreeSet<String>>,
+    /// The number behind the last name with each wish, from which the search for a free one goes on. It may only be too small.
+    numbers: Vec<BTreeMap<String, usize>>,
 }
 
 impl Names {
     /// Returns the names of a module that has `taken` ones.
     pub(super) fn new<'n>(taken: impl IntoIterator<Item = &'n str>) -> Names {
-        Names { scopes: vec![taken.into_iter().map(str::to_owned).collect()] }
+        let scopes = vec![taken.into_iter().map(str::to_owned).collect()];
+        Names { scopes, numbers: vec![BTreeMap::new()] }
     }
 
     /// Begins a scope, whose names are free again after its end.
     pub(super) fn enter(&mut self) {
         self.scopes.push(BTreeSet::new());
+        self.numbers.push(BTreeMap::new());
     }
 
     /// Ends the innermost scope.
     pub(super) fn leave(&mut self) {
         self.scopes.pop();
+        self.numbers.pop();
     }
 
     fn is_free(&self, name: &str) -> bool {
@@ -41,9 +46,17 @@ impl Names {
     /// Returns a new name of the innermost scope: the wish, or the wish with a number.
     pub(super) fn fresh(&mut self, wish: &str) -> String {
         let wish = identifier(wish);
-        let numbered = (2..).map(|n| format!("{wish}_{n}"));
-        let mut all = std::iter::once(wish.clone()).chain(numbered);
-        let name = all.find(|name| self.is_free(name)).unwrap_or(wish);
+        // A scan from 2 for each name would take quadratic time for a long function.
+        let known = self.numbers.iter().rev().find_map(|numbers| numbers.get(&wish).copied());
+        let mut number = known.unwrap_or(1);
+        let numbered = |n: usize| if n == 1 { wish.clone() } else { format!("{wish}_{n}") };
+        while !self.is_free(&numbered(number)) {
+            number += 1;
+        }
+        let name = numbered(number);
+        if let Some(numbers) = self.numbers.last_mut() {
+            numbers.insert(wish, number);
+        }
         if let Some(scope) = self.scopes.last_mut() {
             scope.insert(name.clone());
         }
@@ -90,6 +103,16 @@ pub(super) fn of_path(path: &str, root: &str, fields: &str) -> String {
         Some(first) => format!("{fields}{}", words[first..].join("_")),
         None => format!("{root}{}", words.join("_")),
     }
+}
+
+/// Returns the words of a text: its names, numbers and keywords.
+pub(super) fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'))
+}
+
+/// Returns whether a text has a name as a word.
+pub(super) fn has_word(text: &str, name: &str) -> bool {
+    words(text).any(|word| word == name)
 }
 
 #[cfg(test)]

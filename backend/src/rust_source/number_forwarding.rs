@@ -1,8 +1,9 @@
 //! Numbers that are stored once are replaced by the stored scalar, and stores of what a number holds already are removed.
 
 use super::declarations::{is_local, is_number};
-use crate::loop_ir::{Arg, BufferId, Carry, Expr, Kernel, ScalarId, Stmt, TapeStmt, VarId, visit};
+use crate::loop_ir::{Arg, BufferId, Carry, Expr, Kernel, Rewriter, ScalarId, Stmt, VarId, visit};
 use std::collections::{BTreeMap, BTreeSet};
+use tapeloom_ir::{Code, Literal};
 
 /// Removes the stores of numbers that their buffers already hold.
 pub(super) fn drop_identities(kernel: &mut Kernel) {
@@ -56,8 +57,8 @@ fn identities(kernel: &Kernel, body: &mut Vec<Stmt>, equal: &mut BTreeMap<Scalar
     });
 }
 
-/// Replaces the loads of numbers that are stored once by the stored operands, where they are in scope. Nests have no scope of
-/// their own in Rust.
+/// Replaces the loads of numbers that are stored once by the stored operands, where they are in scope, and powers with the
+/// exponent 0 by 1. Nests have no scope of their own in Rust.
 pub(super) fn forward_numbers(kernel: &mut Kernel) {
     let mut found = Found::default();
     let candidates: BTreeSet<BufferId> = {
@@ -76,17 +77,15 @@ pub(super) fn forward_numbers(kernel: &mut Kernel) {
     let Found { mut loads, reached, .. } = found;
     // A load outside of the scope of the store keeps the number in its buffer.
     loads.retain(|_, (buffer, _)| reached.get(buffer).is_some_and(|known| *known));
-    let operands: BTreeMap<ScalarId, Arg> =
+    let mut operands: BTreeMap<ScalarId, Arg> =
         loads.iter().map(|(value, (_, arg))| (*value, *arg)).collect();
-    let resolve = |mut arg: Arg| {
-        while let Arg::Scalar(value) = arg
-            && let Some(next) = operands.get(&value)
-        {
-            arg = *next;
+    // The text of a power with the exponent 0 is the number 1, without its operand.
+    visit(&kernel.body, &mut |stmt| {
+        if let Stmt::Let { value, expr: Expr::Code(Code::IntegerPow(0), _) } = stmt {
+            operands.insert(*value, Arg::Literal(Literal::one(kernel.scalars[*value])));
         }
-        arg
-    };
-    kernel.rewrite(|_, body| replace(body, &operands, &resolve));
+    });
+    kernel.rewrite(|_, body| *body = Replaced(&operands).block(body));
 }
 
 #[derive(Default)]
@@ -161,58 +160,23 @@ impl Found {
     }
 }
 
-fn replace(body: &mut Vec<Stmt>, loads: &BTreeMap<ScalarId, Arg>, resolve: &dyn Fn(Arg) -> Arg) {
-    body.retain(|stmt| !matches!(stmt, Stmt::Let { value, .. } if loads.contains_key(value)));
-    for stmt in body.iter_mut() {
-        for inside in stmt.blocks_mut() {
-            replace(inside, loads, resolve);
-        }
-        args_mut(stmt, resolve);
-    }
-}
+/// Replaces scalars, and removes their definitions.
+struct Replaced<'a>(&'a BTreeMap<ScalarId, Arg>);
 
-/// Replaces the operands of a statement.
-fn args_mut(stmt: &mut Stmt, resolve: &dyn Fn(Arg) -> Arg) {
-    use crate::loop_ir::{CursorTarget, Extent};
-    let replace = |arg: &mut Arg| *arg = resolve(*arg);
-    match stmt {
-        Stmt::Let { expr: Expr::Code(_, args), .. } => args.iter_mut().for_each(replace),
-        Stmt::Let { expr: Expr::Load { address, guard, .. }, .. } => {
-            *address = address.renamed(&mut |arg| resolve(arg));
-            guard.iter_mut().for_each(replace);
+impl Rewriter for Replaced<'_> {
+    fn arg(&mut self, mut arg: Arg) -> Arg {
+        while let Arg::Scalar(value) = arg
+            && let Some(next) = self.0.get(&value)
+        {
+            arg = *next;
         }
-        Stmt::Var { init: value, .. } | Stmt::Set { value, .. } | Stmt::Fold { value, .. } => {
-            replace(value)
-        }
-        Stmt::Store { address, value, guard, .. } => {
-            *address = address.renamed(&mut |arg| resolve(arg));
-            replace(value);
-            guard.iter_mut().for_each(replace);
-        }
-        Stmt::If { condition, .. } | Stmt::While { condition, .. } => replace(condition),
-        Stmt::For { extent: Extent::Scalar(arg), .. } => replace(arg),
-        Stmt::Call(call) => {
-            for view in call.operands.iter_mut().chain(&mut call.outputs) {
-                view.at = view.at.renamed(&mut |arg| resolve(arg));
-            }
-        }
-        Stmt::Contract(c) => {
-            for at in [&mut c.lhs.at, &mut c.rhs.at, &mut c.out.at] {
-                *at = at.renamed(&mut |arg| resolve(arg));
-            }
-        }
-        Stmt::Tape(TapeStmt::MoveCursor { to, index, .. }) => {
-            if let CursorTarget::Handle(word) = to {
-                replace(word);
-            }
-            replace(index);
-        }
-        Stmt::Tape(TapeStmt::Cut { to, .. }) => replace(to),
-        Stmt::For { extent: Extent::Constant(_), .. }
-        | Stmt::Nest { .. }
-        | Stmt::Tape(TapeStmt::Length { .. })
-        | Stmt::Limit(_)
-        | Stmt::CallExternal(_)
-        | Stmt::Lap(_) => {}
+        arg
+    }
+
+    fn block(&mut self, body: &[Stmt]) -> Vec<Stmt> {
+        let is_left =
+            |stmt: &&Stmt| stmt.defined().is_none_or(|value| !self.0.contains_key(&value));
+        let left: Vec<&Stmt> = body.iter().filter(is_left).collect();
+        left.into_iter().map(|stmt| self.stmt(stmt)).collect()
     }
 }

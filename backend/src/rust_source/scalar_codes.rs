@@ -30,7 +30,10 @@ pub(super) fn expression(
     let x = || args[0].clone();
     let y = || args[1.min(args.len() - 1)].clone();
     let two = |op, level| Expression::binary(x(), op, y(), level);
-    let compare = |op| two(op, Level::Comparison);
+    let compare = |op| {
+        let [x, y] = [0, 1].map(|i| beside_comparison(&operands[i]));
+        Expression::binary(x, op, y, Level::Comparison)
+    };
     let method = |name| Expression::method(x(), name, &args[1..]);
     let mut helper = |of: &Helper| Expression::call(&helpers.of(of, dtype), &args);
     // Operands of one dtype, of which one is a literal without digits of its own type, still have that type.
@@ -95,6 +98,17 @@ pub(super) fn expression(
         Code::IntegerPow(n) => power(helpers, &operands[0], n),
         Code::Library(library) => return library_functions::call(helpers, &library, dtype, &args),
     })
+}
+
+/// Returns an operand of a comparison. The compiler takes a comparison with the constant `NAN` for a mistake, so nan is written
+/// by its bits.
+fn beside_comparison(x: &Operand) -> Expression {
+    match x.literal {
+        Some(Literal { dtype, bits }) if x.expression.text().ends_with("::NAN") => {
+            Expression::atom(format!("{}::from_bits({bits:#x})", rust_type(dtype)))
+        }
+        _ => x.expression.clone(),
+    }
 }
 
 /// Returns whether an operand is the float 0.

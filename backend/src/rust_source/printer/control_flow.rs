@@ -4,6 +4,7 @@ use super::Printer;
 use crate::loop_ir::{Arg, Carry, Extent, IndexId, Stmt};
 use crate::rust_source::declarations::{is_local, is_number};
 use crate::rust_source::expression::{Expression, Level};
+use crate::rust_source::names::has_word;
 use crate::rust_source::source_comments::SourceLines;
 use tapeloom_ir::{Literal, Problem};
 
@@ -40,6 +41,10 @@ impl<'p> Printer<'_, 'p> {
         self.indices[index] = Some(name.clone());
         self.scope_with_carries(body, carries, lines)?;
         let inside = std::mem::replace(&mut self.out, before);
+        if inside.is_empty() && matches!(extent, Extent::Constant(_)) {
+            self.names.leave();
+            return Ok(());
+        }
         let shown = if has_word(&inside, &name) { name.as_str() } else { "_" };
         self.line(&format!("for {shown} in 0..{extent_text} {{"));
         self.out += &inside;
@@ -162,9 +167,4 @@ impl<'p> Printer<'_, 'p> {
             self.line(&format!("{to_place}.swap_with_slice({other});"));
         }
     }
-}
-
-/// Returns whether a text has a name as a word.
-fn has_word(text: &str, name: &str) -> bool {
-    text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).any(|word| word == name)
 }

@@ -48,7 +48,8 @@ impl<'p> Printer<'_, 'p> {
             let tape = self.source.tapes.all[tape].name.clone();
             self.line(&format!("{tape}.reach({name});"));
         }
-        let fields: Vec<(BufferId, usize)> = in_record(self.kernel, cursor).collect();
+        let fields: Vec<(BufferId, usize)> =
+            in_record(self.kernel, cursor).filter(|(b, _)| self.accessed.contains(b)).collect();
         if targets.is_empty() {
             for (buffer, _) in fields {
                 self.places[buffer] = None;

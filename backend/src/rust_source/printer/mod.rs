@@ -16,14 +16,15 @@ use super::buffer_names;
 use super::declarations::{Declaration, Declarations, is_number};
 use super::expression::{Expression, rust_type, typed_literal, zero};
 use super::kernel::zeros;
-use super::liveness;
+use super::liveness::{self, Cell, Unread};
+use super::mutability;
 use super::names::Names;
 use super::source_comments::SourceLines;
 use super::tapes::Target;
 use crate::loop_ir::analysis::value_range::ValueRanges;
 use crate::loop_ir::{
-    Address, Arg, BufferId, CursorId, Expr, Extent, IndexId, Kernel, Origins, ScalarId, Stmt,
-    TapeId, VarId, visit,
+    Address, Arg, BufferId, CursorId, Expr, IndexId, Kernel, Origins, ScalarId, Stmt, TapeId,
+    VarId, visit,
 };
 use cranelift_entity::SecondaryMap;
 use std::collections::BTreeSet;
@@ -58,8 +59,8 @@ pub(super) struct Printer<'s, 'p> {
     /// The text of each buffer that has one: a name, or `*name` for a number behind a reference.
     places: SecondaryMap<BufferId, Option<String>>,
     declarations: Declarations,
-    /// The buffers that their first store declares, and whether they are mutable.
-    at_store: SecondaryMap<BufferId, Option<bool>>,
+    /// The buffers that their next store declares.
+    at_store: BTreeSet<BufferId>,
     contents: SecondaryMap<BufferId, Option<&'static str>>,
     definitions: SecondaryMap<ScalarId, Option<&'p Expr>>,
     values: SecondaryMap<ScalarId, Option<Value>>,
@@ -72,13 +73,13 @@ pub(super) struct Printer<'s, 'p> {
     /// The scalars that are stored or assigned.
     stored: SecondaryMap<ScalarId, bool>,
     vars: SecondaryMap<VarId, Option<String>>,
-    /// How often each variable is assigned after its declaration.
-    assignments: SecondaryMap<VarId, usize>,
     var_names: SecondaryMap<VarId, Option<&'static str>>,
-    /// The variables whose initial value is never read.
-    unread: BTreeSet<VarId>,
-    /// The declared numbers whose zero is never read.
-    unread_numbers: BTreeSet<BufferId>,
+    /// The variables and numbers whose first value is never read.
+    unread: Unread,
+    /// The variables, numbers and arrays that need `mut`.
+    mutable: BTreeSet<Cell>,
+    /// The buffers that a statement accesses.
+    accessed: BTreeSet<BufferId>,
     indices: SecondaryMap<IndexId, Option<String>>,
     records: SecondaryMap<CursorId, Option<Record>>,
     /// The tapes that are local variables; the others are references.
@@ -105,7 +106,7 @@ impl<'s, 'p> Printer<'s, 'p> {
             names,
             places,
             declarations: Declarations::of(kernel),
-            at_store: SecondaryMap::new(),
+            at_store: BTreeSet::new(),
             contents: buffer_names::contents(kernel),
             definitions: SecondaryMap::new(),
             values: SecondaryMap::new(),
@@ -114,10 +115,10 @@ impl<'s, 'p> Printer<'s, 'p> {
             counts: SecondaryMap::new(),
             stored: SecondaryMap::new(),
             vars: SecondaryMap::new(),
-            assignments: SecondaryMap::new(),
             var_names: SecondaryMap::new(),
-            unread: BTreeSet::new(),
-            unread_numbers: BTreeSet::new(),
+            unread: Unread::default(),
+            mutable: BTreeSet::new(),
+            accessed: BTreeSet::new(),
             indices: SecondaryMap::new(),
             records: SecondaryMap::new(),
             own_tapes: BTreeSet::new(),
@@ -127,14 +128,13 @@ impl<'s, 'p> Printer<'s, 'p> {
             out: String::new(),
             depth: 1,
         };
-        let unread = liveness::without_initial_value(kernel, &printer.declarations);
-        (printer.unread, printer.unread_numbers) = unread;
+        printer.unread = liveness::unread(kernel, &printer.declarations);
+        printer.mutable = mutability::mutable(kernel, &printer.declarations, &printer.unread);
+        visit(&kernel.body, &mut |stmt| stmt.buffers(&mut |b| _ = printer.accessed.insert(b)));
         printer.count_uses();
         printer.find_counts();
         printer
     }
-
-    /// Counts the uses of scalars and the assignments of variables. The first word of a handle is not used if its cursor can
 
     /// Declares a tape as a local variable.
     pub(super) fn own_tape(&mut self, tape: TapeId) {
@@ -206,13 +206,19 @@ impl<'s, 'p> Printer<'s, 'p> {
     /// Writes the statements of a block. The pending scalars of the block are dropped at its end.
     fn statements(&mut self, block: &'p [Stmt], around: &SourceLines) -> Result<(), Problem> {
         let before = self.pending.len();
-        for stmt in block {
+        self.in_scope(block, around)?;
+        self.pending.truncate(before);
+        Ok(())
+    }
+
+    /// Writes statements that belong to the innermost scope.
+    fn in_scope(&mut self, statements: &'p [Stmt], around: &SourceLines) -> Result<(), Problem> {
+        for stmt in statements {
             self.statement(stmt, around)?;
             if stmt.shape().flow.is_loop() {
                 self.told = None;
             }
         }
-        self.pending.truncate(before);
         Ok(())
     }
 
@@ -223,7 +229,7 @@ impl<'s, 'p> Printer<'s, 'p> {
         {
             self.equations = (Some(origins), computed.origin.loc.or(outer.1));
         }
-        if self.fills_zeros(stmt) {
+        if self.declarations.fills_zeros(stmt) {
             self.declare(stmt);
             self.equations = outer;
             return Ok(());
@@ -237,7 +243,8 @@ impl<'s, 'p> Printer<'s, 'p> {
         };
         self.declare(stmt);
         let result = match stmt {
-            Stmt::Nest { body, .. } => self.statements(body, &lines),
+            // A nest is no scope: scalars are used behind it.
+            Stmt::Nest { body, .. } => self.in_scope(body, &lines),
             Stmt::For { index, extent, carries, body, .. } => {
                 self.counted(stmt, (*index, *extent), carries, body, &lines)
             }
@@ -252,8 +259,8 @@ impl<'s, 'p> Printer<'s, 'p> {
                 let wish = self.var_names[*var].unwrap_or("value");
                 let init = self.arg(*init)?;
                 let name = self.names.fresh(wish);
-                let mutable = if self.assignments[*var] > 0 { "mut " } else { "" };
-                if self.unread.contains(var) {
+                let mutable = self.mutable(Cell::Var(*var));
+                if self.unread.vars.contains(var) {
                     let ty = rust_type(self.kernel.vars[*var]);
                     self.line(&format!("let {mutable}{name}: {ty};"));
                 } else {
@@ -291,48 +298,32 @@ impl<'s, 'p> Printer<'s, 'p> {
         for (buffer, declaration) in self.declarations.at(stmt).to_vec() {
             let ty = &self.kernel.buffers[buffer].ty;
             let name = self.names.fresh(&self.wish(buffer));
+            let mutable = self.mutable(Cell::Buffer(buffer));
             match declaration {
-                Declaration::AtStore { mutable } => self.at_store[buffer] = Some(mutable),
-                Declaration::Deferred { mutable } => {
-                    let mutable = if mutable { "mut " } else { "" };
+                Declaration::AtStore => _ = self.at_store.insert(buffer),
+                Declaration::Deferred => {
                     self.line(&format!("let {mutable}{name}: {};", rust_type(ty.dtype)));
                 }
                 Declaration::Zeros
-                    if self.unread_numbers.contains(&buffer) && is_number(self.kernel, buffer) =>
+                    if self.unread.numbers.contains(&buffer) && is_number(self.kernel, buffer) =>
                 {
-                    self.line(&format!("let mut {name}: {};", rust_type(ty.dtype)));
+                    self.line(&format!("let {mutable}{name}: {};", rust_type(ty.dtype)));
                 }
                 Declaration::Zeros => {
                     let zero = match is_number(self.kernel, buffer) {
                         true => typed_literal(Literal::zero(ty.dtype)),
                         false => zeros(ty.dtype, ty.shape.elements()),
                     };
-                    self.line(&format!("let mut {name} = {zero};"));
+                    self.line(&format!("let {mutable}{name} = {zero};"));
                 }
             }
             self.places[buffer] = Some(name);
         }
     }
 
-    /// Returns whether a statement fills arrays with zeros that it declares, which begin with zeros.
-    fn fills_zeros(&self, stmt: &Stmt) -> bool {
-        let declared = self.declarations.at(stmt);
-        match stmt {
-            Stmt::For { carries, body, .. } if carries.is_empty() && !declared.is_empty() => {
-                let mut only_zeros = true;
-                visit(body, &mut |stmt| {
-                    only_zeros &= match stmt {
-                        Stmt::For { extent: Extent::Constant(_), .. } | Stmt::Nest { .. } => true,
-                        Stmt::Store { held, value: Arg::Literal(x), .. } => {
-                            x.bits == 0 && declared.iter().any(|(b, _)| *b == held.buffer)
-                        }
-                        _ => false,
-                    };
-                });
-                only_zeros
-            }
-            _ => false,
-        }
+    /// Returns the word in front of the name in the declaration of a variable.
+    fn mutable(&self, cell: Cell) -> &'static str {
+        if self.mutable.contains(&cell) { "mut " } else { "" }
     }
 
     /// Returns a name for a local buffer: the user's, or that of the operation that fills it.
@@ -368,8 +359,8 @@ impl<'s, 'p> Printer<'s, 'p> {
         let value = self.arg(value)?;
         let place = self.element(buffer, address, guard)?;
         self.flush(&|reads| reads.buffers.contains(&buffer))?;
-        if let Some(mutable) = self.at_store[buffer].take() {
-            let mutable = if mutable { "mut " } else { "" };
+        if self.at_store.remove(&buffer) {
+            let mutable = self.mutable(Cell::Buffer(buffer));
             self.line(&format!("let {mutable}{} = {};", place.text(), value.suffixed().text()));
             return Ok(());
         }

@@ -1,4 +1,4 @@
-//! How often scalars are used and variables are assigned, which decides what gets a name.
+//! How often and where scalars are used, which decides what gets a name.
 
 use super::Printer;
 use crate::loop_ir::{Arg, CursorTarget, Expr, Extent, ScalarId, Stmt, TapeStmt, visit};
@@ -7,7 +7,7 @@ use cranelift_entity::SecondaryMap;
 use tapeloom_ir::Code;
 
 impl<'p> Printer<'_, 'p> {
-    /// Counts the uses of scalars and the assignments of variables. The first word of a handle is not used if its cursor can
+    /// Counts the uses of scalars, and names the variables of sums. The first word of a handle is not used if its cursor can
     /// only point to one field.
     pub(super) fn count_uses(&mut self) {
         let kernel = self.kernel;
@@ -38,9 +38,7 @@ impl<'p> Printer<'_, 'p> {
             }
             match stmt {
                 Stmt::Let { value, expr } => self.definitions[*value] = Some(expr),
-                Stmt::Set { var, .. } => self.assignments[*var] += 1,
                 Stmt::Fold { var, code, .. } => {
-                    self.assignments[*var] += 1;
                     self.var_names[*var].get_or_insert(buffer_names::of_fold(*code));
                 }
                 _ => {}
