@@ -92,7 +92,7 @@ pub use elements::{Elements, tensor_of};
 pub use examples::{EXAMPLES, Example};
 pub use programs::Vocabulary;
 pub use random::{EDGES, Rng, edge_tensors};
-pub use samples::{Case, cases};
+pub use samples::{Case, cases, library_functions};
 pub use sweeps::Sweep;
 pub use tensor_text::{read_tensor, read_tensors, show_tensor, show_tensors};
 pub use text_test::TextTest;

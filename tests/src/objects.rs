@@ -96,7 +96,10 @@ impl Drop for Scratch {
 }
 
 /// Returns the options of a linker for the shared library that some objects need, which is built with the tests.
-fn runtime(cases: &[ObjectCase]) -> Result<Vec<String>, Failure> {
+///
+/// # Errors
+/// If the path of the running test is unknown.
+pub fn runtime(cases: &[ObjectCase]) -> Result<Vec<String>, Failure> {
     if !cases.iter().any(|case| case.object.needs_runtime()) {
         return Ok(Vec::new());
     }

@@ -3,8 +3,8 @@
 use crate::Elements;
 use crate::Rng;
 use tapeloom_ir::{
-    Atom, Builder, Draft, FuncId, Module, Op, Operands, Tensor, Type,
-    prim::{Lowering, Operand, Sample},
+    Atom, Builder, Code, Draft, FuncId, Module, Op, Operands, Tensor, Type,
+    prim::{Library, Lowering, Operand, Sample},
 };
 
 /// A function with arguments, on which a property is tested.
@@ -55,6 +55,21 @@ pub fn cases(module: &mut Module) -> Vec<Case> {
         }
     }
     all
+}
+
+/// Returns the library functions to which the samples of all primitives are lowered.
+pub fn library_functions() -> Vec<Library> {
+    let mut m = Module::new();
+    let samples = Op::samples(&mut m).into_iter();
+    let lowered = samples.filter_map(|sample| {
+        let types: Vec<Type> = sample.operands.iter().map(|x| x.ty().clone().into()).collect();
+        let operands: Vec<_> = types.iter().map(|ty| Operand { ty, literal: None }).collect();
+        match sample.op.lower(&m, &operands) {
+            Lowering::Elementwise(Code::Library(library)) => Some(library),
+            _ => None,
+        }
+    });
+    lowered.collect()
 }
 
 impl Case {

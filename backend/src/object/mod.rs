@@ -37,6 +37,7 @@
 //! Calls of Rust functions, and limits on iterations. Each is an error with the user's line.
 
 mod c_header;
+mod command;
 mod python;
 mod rust_module;
 
@@ -52,6 +53,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use tapeloom_ir::{ArrayType, Dtype, FuncId, Kind, Module, Problem, Tensor};
 
+pub use command::Command;
 pub use tapeloom_ir::Isa;
 pub use target_lexicon::Triple;
 

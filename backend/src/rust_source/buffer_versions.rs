@@ -13,7 +13,14 @@ use tapeloom_ir::OrderedMap;
 /// Gives each version of a buffer that keeps no element of another one a buffer of its own.
 pub(super) fn split(kernel: &mut Kernel) {
     let mut carried: BTreeSet<BufferId> = BTreeSet::new();
+    // The version that the last statement writes. The numbers of versions do not follow the order of statements.
+    let mut last: BTreeMap<BufferId, u32> = BTreeMap::new();
     visit(&kernel.body, &mut |stmt| {
+        stmt.accesses(&mut |access| {
+            if access.write {
+                last.insert(access.held.buffer, access.held.version);
+            }
+        });
         for Carry { input, output } in stmt.carries() {
             carried.extend([input.buffer, output.buffer]);
         }
@@ -36,7 +43,8 @@ pub(super) fn split(kernel: &mut Kernel) {
             groups.push(version.continues.map_or(own, |before| groups[before as usize]));
         }
         // The last version of a result stays in it.
-        let kept = if is_result { groups[versions.len()] } else { 0 };
+        let last = last.get(&id).filter(|_| is_result);
+        let kept = last.map_or(0, |version| groups[*version as usize]);
         let mut made: BTreeMap<u32, BufferId> = BTreeMap::from([(kept, id)]);
         for (version, group) in groups.iter().enumerate() {
             let buffer = *made

@@ -64,7 +64,7 @@ fn form(library: &Library) -> Option<Form> {
         "sech" => Form::Helper(&math_helpers::SECH),
         "sech_square" => Form::Helper(&math_helpers::SECH_SQUARE),
         "nextafter" => Form::Helper(&math_helpers::NEXT_AFTER),
-        _ => recorded_functions::of(library).map(|_| Form::Recorded)?,
+        _ => library.whole().map(|_| Form::Recorded)?,
     })
 }
 
@@ -92,7 +92,7 @@ pub(super) fn call(
             Expression::binary(Expression::literal(Literal::one(dtype)), "/", root, Level::Product)
         }
         Form::HalfPower => {
-            let half = 0.5 * recorded_functions::number(library)? as f64;
+            let half = 0.5 * library.number()? as f64;
             let half = Expression::literal(Literal::of(dtype, half));
             Expression::method(x.clone(), "powf", &[half])
         }

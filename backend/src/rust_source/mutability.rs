@@ -89,6 +89,9 @@ impl Walk<'_> {
                 stmt.blocks().into_iter().for_each(|inside| self.block(inside));
                 for carry in stmt.carries() {
                     let (to, from) = (carry.input.buffer, carry.output.buffer);
+                    if to == from {
+                        continue;
+                    }
                     self.change(Cell::Buffer(to));
                     if !is_number(self.kernel, to) {
                         self.change(Cell::Buffer(from));

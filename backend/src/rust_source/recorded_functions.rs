@@ -5,7 +5,7 @@
 use super::expression::{Expression, Level};
 use super::names::identifier;
 use tapeloom_ir::math::{Noted, Operation, Recording};
-use tapeloom_ir::prim::{Library, LibraryFn};
+use tapeloom_ir::prim::Library;
 use tapeloom_ir::{Dtype, Literal};
 
 /// The bit of the sign of an f64.
@@ -14,32 +14,15 @@ const SIGN: u64 = 1 << 63;
 /// An expression with at most this many characters is written where its value is used, if it is used once.
 const LONGEST: usize = 56;
 
-/// Returns the operations of a function in f64, if they are valid for all arguments.
-pub(super) fn of(library: &Library) -> Option<&'static Recording> {
-    let recording = library.recording(Dtype::F64)?;
-    if recording.list.get(recording.inside.0 as usize) == Some(&Operation::Always(true)) {
-        return Some(recording);
-    }
-    recording.whole.as_deref()
-}
-
-/// Returns the constant number of an indexed function.
-pub(super) fn number(library: &Library) -> Option<i64> {
-    match library.function {
-        LibraryFn::Indexed { n, .. } => Some(n),
-        LibraryFn::Unary { .. } | LibraryFn::Binary { .. } | LibraryFn::Ternary { .. } => None,
-    }
-}
-
 /// Returns the name of the function in Rust.
 pub(super) fn name(library: &Library) -> String {
-    let number = number(library).map_or(String::new(), |n| format!("_{n}"));
+    let number = library.number().map_or(String::new(), |n| format!("_{n}"));
     identifier(&format!("{}{number}", library.name))
 }
 
 /// Returns the function with this name; `None` if its recording is not valid for all arguments.
 pub(super) fn function(library: &Library, name: &str) -> Option<String> {
-    let recording = of(library)?;
+    let recording = library.whole()?;
     let mut uses = vec![0usize; recording.list.len()];
     uses[recording.result.0 as usize] += 1;
     for operation in &recording.list {

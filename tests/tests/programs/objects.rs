@@ -13,12 +13,12 @@ use tapeloom::prelude::*;
 use tapeloom::tree::{Args, TensorRefs};
 use tapeloom::{ArrayType, Jit, Kind, Tree};
 use tapeloom_backend::object::{self, Interface};
-use tapeloom_ir::prim::{Lowering, Operand};
-use tapeloom_ir::{Code, FuncId, Module, Op, Problem};
+use tapeloom_ir::{FuncId, Module, Problem};
 use tapeloom_tests::gradbench::{Mixture, gmm_objective};
-use tapeloom_tests::objects::{ObjectCase, Scratch, Toolchain, check, skipped};
+use tapeloom_tests::objects::{ObjectCase, Scratch, Toolchain, check, runtime, skipped};
 use tapeloom_tests::program_generator::Recipe;
-use tapeloom_tests::{Agreement, Sweep};
+
+use tapeloom_tests::{Agreement, Sweep, library_functions};
 use tapeloom_transforms::{BEFORE_CODE, vjp};
 
 /// A machine for which objects are made.
@@ -187,20 +187,10 @@ fn wrong_descriptions_of_routines_are_not_prepared() {
 /// The library contains every function that objects do not.
 #[test]
 fn the_runtime_has_every_other_function() {
-    let mut m = Module::new();
     let (mut recorded, mut others) = (BTreeSet::new(), BTreeSet::new());
-    for sample in Op::samples(&mut m) {
-        let types: Vec<_> = sample.operands.iter().map(|x| x.ty().clone().into()).collect();
-        let operands: Vec<_> = types.iter().map(|ty| Operand { ty, literal: None }).collect();
-        let Lowering::Elementwise(Code::Library(library)) = sample.op.lower(&m, &operands) else {
-            continue;
-        };
-        let whole = library.recording(Dtype::F64).is_some_and(|r| r.whole.is_some());
-        if whole {
-            recorded.insert(library.name)
-        } else {
-            others.insert(library.name)
-        };
+    for library in library_functions() {
+        let list = if library.whole().is_some() { &mut recorded } else { &mut others };
+        list.insert(library.name);
     }
     assert!(recorded.len() >= 40, "{recorded:?}");
     let names: BTreeSet<&str> = tapeloom_runtime::functions::NAMES.iter().copied().collect();
@@ -594,6 +584,56 @@ fn rust_programs_get_the_same_bits() {
     assert_eq!(run_rust(folder.path(), &objects), want);
 }
 
+/// Threads that call an object at the same time for the first time prepare its routines once and get the same bits. The
+/// program is in Rust, and links the library behind the object.
+#[test]
+fn threads_of_a_rust_program_share_routines() {
+    let Some(_) = Toolchain::here() else { return };
+    let cases = &with_runtime(Machine::here()[0])[..1];
+    let ObjectCase { object, args, want } = &cases[0];
+    let folder = Scratch::new().unwrap();
+    object.save(folder.path()).unwrap();
+    let bits = |x: &Tensor| -> Vec<u64> {
+        x.to_vec::<f64>().unwrap().into_iter().map(f64::to_bits).collect()
+    };
+    let text = format!(
+        "mod {name};
+use std::sync::Barrier;
+const X: [u64; 1600] = {:?};
+const WANT: [u64; 1601] = {:?};
+
+fn main() {{
+    let start = Barrier::new(8);
+    std::thread::scope(|scope| {{
+        for _ in 0..8 {{
+            scope.spawn(|| {{
+                let (mut value, mut gradient) = ([7.0], [7.0; 1600]);
+                let mut workspace = {name}::Workspace::new();
+                let x = X.map(f64::from_bits);
+                start.wait();
+                for _ in 0..3 {{
+                    {name}::{name}(&x, &mut value, &mut gradient, &mut workspace).unwrap();
+                    let got = value.iter().chain(&gradient).map(|x| x.to_bits());
+                    assert!(got.eq(WANT));
+                }}
+            }});
+        }}
+    }});
+}}
+",
+        bits(&args[0]),
+        want.iter().flat_map(bits).collect::<Vec<_>>(),
+        name = object.name(),
+    );
+    std::fs::write(folder.path().join("main.rs"), text).unwrap();
+    let mut linked = vec![format!("{}.o", object.name())];
+    linked.extend(runtime(cases).unwrap());
+    run_rust(folder.path(), &linked);
+    for _ in 0..20 {
+        succeeds(&mut Command::new(folder.path().join("ours")));
+    }
+}
+
 /// Returns the undefined symbols of an object, by the command `nm`; `None` without that command.
 fn undefined(object: &Object) -> Option<Vec<String>> {
     let folder = Scratch::new().unwrap();
@@ -675,6 +715,47 @@ fn what_cannot_be_shipped_is_an_error_with_its_line() {
     } else {
         refused(other, "build with the feature `cross`");
     }
+}
+
+/// The command of a crate makes the objects that its arguments name, and refuses wrong arguments.
+#[test]
+fn a_command_makes_the_objects_of_a_crate() {
+    let (square, count) = (jit(|x: Var| x * x), jit(|x: Var| debug_print("x", x)));
+    let command = object::Command::new()
+        .add("square", |options| square.object([0.0; 2], options))
+        .add("rows", |options| {
+            let f = jit(|(x, w): (Var, Var)| Stacked(x * w));
+            f.object_rows((1.0, 2.0), options)
+        });
+    let scratch = Scratch::new().unwrap();
+    let folder = scratch.path().to_str().unwrap();
+    let report = command
+        .run_with(["--triple", "x86_64-unknown-linux-gnu", "--isa", "avx2", "--out", folder])
+        .unwrap();
+    assert_eq!(report.lines().count(), 2, "{report}");
+    assert!(report.contains("square.o: ") && report.contains("calls nothing\n"), "{report}");
+    for file in ["square.o", "square.h", "square.py", "square.rs", "rows.o"] {
+        assert!(scratch.path().join(file).exists(), "{file}");
+    }
+    assert_eq!(command.run_with(["--list"]).unwrap(), "square\nrows\n");
+    assert!(command.run_with(["--help"]).unwrap().starts_with("usage: "));
+    let error = |arguments: &[&str]| command.run_with(arguments.to_vec()).unwrap_err().to_string();
+    assert!(error(&["sqare"]).contains("did you mean `square`?"));
+    assert!(error(&["--ouy", "x"]).contains("`--ouy` is no option"));
+    assert!(error(&["--out"]).contains("`--out` has no value"));
+    assert!(error(&["--triple", "toaster"]).contains("`--triple toaster` names no machine"));
+    assert!(error(&["--out", "/nowhere/at/all", "square"]).contains("cannot write"));
+    let twice = object::Command::new()
+        .add("f", |o| square.object(1.0, o))
+        .add("f", |o| square.object(2.0, o));
+    assert!(twice.run_with(["--list"]).unwrap_err().to_string().contains("two functions"));
+    // An error names the line of the closure, and the other objects are made.
+    let one_fails = object::Command::new()
+        .add("count", |options| count.object(1.0, options))
+        .add("later", |options| square.object(1.0, options));
+    let text = one_fails.run_with(["--out", folder]).unwrap_err().to_string();
+    assert!(text.contains("`count`: ") && text.contains("objects.rs:"), "{text}");
+    assert!(scratch.path().join("later.o").exists());
 }
 
 /// The names of parameters are those of the paths, and differ from one another.

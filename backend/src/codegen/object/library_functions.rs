@@ -12,7 +12,7 @@ use cranelift_codegen::ir::{Endianness, InstBuilder, MemFlagsData, Type, Value, 
 use cranelift_frontend::FunctionBuilder;
 use cranelift_module::{FuncId, Linkage, Module};
 use tapeloom_ir::math::{Noted, Operation, Recording};
-use tapeloom_ir::prim::{Library, LibraryFn};
+use tapeloom_ir::prim::Library;
 use tapeloom_ir::{Dtype, Problem};
 
 /// Returns the symbol of the function if it is no part of objects: it is a function of the C library, or of the library that
@@ -22,7 +22,7 @@ pub(super) fn outside(library: &Library, dtype: Dtype) -> Option<String> {
         ("rem", Dtype::F64) => Some("fmod".to_owned()),
         ("rem", _) => Some("fmodf".to_owned()),
         // Some numbers may be parts of the object.
-        _ if number(library).is_some() || whole(library).is_some() => None,
+        _ if library.number().is_some() || library.whole().is_some() => None,
         (name, _) => Some(runtime_symbol(&format!("{name}_{dtype}"))),
     }
 }
@@ -37,19 +37,6 @@ pub(super) fn runtime_symbol(name: &str) -> String {
     format!("tapeloom_{}_{name}", VERSION.join("_"))
 }
 
-/// Returns the recording of a function in f64 for all arguments.
-fn whole(library: &Library) -> Option<&'static Recording> {
-    library.recording(Dtype::F64)?.whole.as_deref()
-}
-
-/// Returns the number n of an indexed function; `None` for other functions.
-pub(super) fn number(library: &Library) -> Option<i64> {
-    match library.function {
-        LibraryFn::Indexed { n, .. } => Some(n),
-        LibraryFn::Unary { .. } | LibraryFn::Binary { .. } | LibraryFn::Ternary { .. } => None,
-    }
-}
-
 /// Emits a function of single elements. `used` are all library functions of the program: those with one name and several
 /// numbers n, such as `half_pow`, are one function, whose first argument is n.
 pub(super) fn one(
@@ -61,12 +48,12 @@ pub(super) fn one(
 ) -> Result<(), Problem> {
     let signature = signature(module, id);
     emitter.function(module, id, |b, module, args| {
-        if number(&library).is_none() {
+        if library.number().is_none() {
             return result(b, &library, dtype, args);
         }
         let same = || used.iter().filter(|of| of.name == library.name);
-        for of_number in same().filter(|of| whole(of).is_some()) {
-            let Some(n) = number(of_number) else { continue };
+        for of_number in same().filter(|of| of.whole().is_some()) {
+            let Some(n) = of_number.number() else { continue };
             let is_n = b.ins().icmp_imm_s(IntCC::Equal, args[0], n);
             let (here, next) = (b.create_block(), b.create_block());
             b.ins().brif(is_n, here, &[], next, &[]);
@@ -74,7 +61,7 @@ pub(super) fn one(
             result(b, of_number, dtype, &args[1..])?;
             begin(b, next);
         }
-        let value = if same().all(|of| whole(of).is_some()) {
+        let value = if same().all(|of| of.whole().is_some()) {
             // The program has no other number.
             match dtype {
                 Dtype::F64 => b.ins().f64const(f64::NAN),
@@ -102,7 +89,7 @@ fn result(
 ) -> Result<(), Problem> {
     let missing =
         || Problem::internal(format!("`{}` has no recording for all arguments", library.name));
-    let whole = whole(library).ok_or_else(missing)?;
+    let whole = library.whole().ok_or_else(missing)?;
     if dtype == Dtype::F64 {
         let (_, value) = operations(b, whole, args);
         b.ins().return_(&[value]);

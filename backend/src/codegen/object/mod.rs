@@ -168,7 +168,7 @@ fn library_functions_of(parts: &[Part<'_>]) -> Vec<Library> {
         visit(&kernel.body, &mut |stmt| {
             let libraries = stmt.shape().code.into_iter().filter_map(|code| code.row().library);
             for library in libraries {
-                let of = |l: &Library| (l.name, library_functions::number(l));
+                let of = |l: &Library| (l.name, l.number());
                 if used.iter().all(|known| of(known) != of(&library)) {
                     used.push(library);
                 }

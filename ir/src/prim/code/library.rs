@@ -92,6 +92,20 @@ impl Library {
             LibraryFn::Ternary { .. } => None,
         }
     }
+
+    /// Returns the recorded operations of the f64 function for all arguments; `None` if there are none, because its source
+    /// branches.
+    pub fn whole(&self) -> Option<&'static Recording> {
+        self.recording(Dtype::F64)?.whole.as_deref()
+    }
+
+    /// Returns the constant first argument of an indexed function; `None` for other functions.
+    pub fn number(&self) -> Option<i64> {
+        match self.function {
+            LibraryFn::Indexed { n, .. } => Some(n),
+            LibraryFn::Unary { .. } | LibraryFn::Binary { .. } | LibraryFn::Ternary { .. } => None,
+        }
+    }
 }
 
 impl LibraryFn {

@@ -8,7 +8,7 @@ use crate::codegen::simd::recorded;
 use cranelift_entity::EntityRef;
 use smallvec::SmallVec;
 use tapeloom_ir::fault::{Fault, planted};
-use tapeloom_ir::prim::{Library, LibraryFn, Words, power, threefry2x32};
+use tapeloom_ir::prim::{Library, Words, power, threefry2x32};
 use tapeloom_ir::{Code, Dtype, Literal};
 
 impl Select<'_> {
@@ -333,14 +333,15 @@ impl Select<'_> {
         ty: Ty,
         x: &[Reg],
     ) -> Result<Reg, Refused> {
-        let number = match library.function {
-            LibraryFn::Unary { .. } | LibraryFn::Binary { .. } | LibraryFn::Ternary { .. } => None,
-            LibraryFn::Indexed { n, .. } => Some(n),
-        };
         let single = self.uniform;
         let n = if single { 1 } else { ty.n };
         let args: SmallVec<[Reg; 3]> = x.iter().copied().collect();
-        let key = Numbered::Function(library.name, number, Ty { lane: ty.lane, n }, args.clone());
+        let key = Numbered::Function(
+            library.name,
+            library.number(),
+            Ty { lane: ty.lane, n },
+            args.clone(),
+        );
         if let Some(Some(made)) = self.numbers.get(&key) {
             return Ok(*made);
         }
@@ -363,6 +364,7 @@ impl Select<'_> {
         };
         let word = self.word(Word::Function(library.name, FunctionOf { library, dtype }));
         let called = Ty { lane: ty.lane, n };
+        let number = library.number();
         self.push(Inst::Call { ty: called, word, number, to, args, when });
         let all = match single {
             false => to,
