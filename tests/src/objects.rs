@@ -266,6 +266,7 @@ fn call_of(case: &ObjectCase, number: usize) -> String {
         text,
         "        if (status) {{ fprintf(stderr, \"{name}: status %d\\n\", status); exit(94); }}\n    }}"
     );
+    let _ = writeln!(text, "    if (tape.needed != tape.used) exit(95);");
     let all = case.args.iter().chain(&case.want).map(|x| x.ty().bytes());
     for (array, bytes) in names.iter().skip(count).zip(all) {
         let _ = writeln!(text, "    guarded(\"{name}\", {array}, {bytes});");

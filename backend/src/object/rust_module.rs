@@ -57,7 +57,7 @@ pub fn @NAME@(
 "#;
 
 /// The error of an object for fixed shapes.
-const FAILED: &str = r#"/// The status of a call that failed, which is an error of the compiler.
+const FAILED: &str = r#"/// The status of a call that failed: 5 if the linked library lacks a routine, otherwise an error of the compiler.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Failed(pub i32);
 
@@ -74,7 +74,7 @@ const FAILED_OF_ROWS: &str = r#"/// The error of a call.
 pub enum Failed {
     /// A slice has another number of elements than `n` rows.
     Length { array: &'static str, expected: usize, found: usize },
-    /// The status of the entry, which is an error of the compiler.
+    /// The status of the entry: 5 if the linked library lacks a routine, otherwise an error of the compiler.
     Status(i32),
 }
 

@@ -470,6 +470,46 @@ int main(void) {
     assert_eq!(output, "0: 0 0 0 0\n0: 5 25 10 20 30\n1\n1\n");
 }
 
+/// `used` and `needed` are the bytes of the block whose records took most, whichever block that is.
+#[test]
+fn the_tape_reports_the_largest_block() {
+    let Some(_) = Toolchain::here() else { return };
+    let far = |(x, ()): (Var, ())| {
+        let halved = |x: Var| while_loop(|x: Var| x.gt(1.0), |x: Var| x.sin() * 0.1 + 0.8 * x, x);
+        Stacked(grad(halved)(x))
+    };
+    let folder = Scratch::new().unwrap();
+    let object = jit(far).object_rows((1.0, ()), "far").unwrap();
+    assert!(object.uses_arena() && object.block_rows().is_some_and(|rows| rows.get() <= 64));
+    object.save(folder.path()).unwrap();
+    let main = r#"
+#include "far.h"
+#include <stdio.h>
+
+static _Alignas(8) char memory[1 << 20];
+
+int main(void) {
+    static double x[128], y[128];
+    _Alignas(TAPELOOM_ALIGNMENT) char workspace[FAR_WORKSPACE_BYTES + 1];
+    size_t bytes[3];
+    for (int first = 0; first < 3; first++) {
+        for (int i = 0; i < 128; i++)
+            x[i] = first < 2 && i / 64 == first ? 1e9 : 2;
+        tl_arena tape = {memory, sizeof memory, 0, 0};
+        if (far(128, x, y, workspace, &tape) || tape.used != tape.needed)
+            return 1;
+        bytes[first] = tape.used;
+    }
+    printf("%d %d\n", bytes[0] == bytes[1], bytes[2] < bytes[1]);
+    return 0;
+}
+"#;
+    std::fs::write(folder.path().join("main.c"), main).unwrap();
+    let build = "cc -std=c11 -Wall -Werror main.c far.o -lm -o main && ./main";
+    let output = succeeds(Command::new("sh").args(["-c", build]).current_dir(folder.path()));
+    assert_eq!(output, "1 1\n");
+}
+
 /// Blocks are smaller if the memory of 64 rows does not remain in the cache.
 #[test]
 fn blocks_fit_in_the_cache() {

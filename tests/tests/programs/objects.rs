@@ -208,9 +208,10 @@ fn the_runtime_has_every_other_function() {
 /// The cases of this file, for one machine.
 fn all(machine: Machine) -> Vec<ObjectCase> {
     let table = numbers(&[11, 4], 1.0);
+    let other = numbers(&[11, 4], 0.5);
     let captured = jit(move |(x, i): (Var, Var)| {
-        let row = constant(table.clone()).take(i, 0);
-        (row * x).exp().sum_axis(1)
+        let row = |table: &Tensor| constant(table.clone()).take(i, 0);
+        (row(&table) * x).exp().sum_axis(1) + row(&other).sum_axis(1)
     });
     let indices = Tensor::from([10i64, 0, 3, -1, 7, 300]);
     let masks = jit(|(mask, on, x): (Var, Var, Var)| {
@@ -632,6 +633,35 @@ fn main() {{
     for _ in 0..20 {
         succeeds(&mut Command::new(folder.path().join("ours")));
     }
+}
+
+/// The entry returns the status of a routine that failed: that of a library without this routine.
+#[test]
+fn the_status_of_a_routine_is_that_of_the_call() {
+    let Some(_) = Toolchain::here() else { return };
+    let ObjectCase { object, .. } = with_runtime(Machine::here()[0]).swap_remove(0);
+    let folder = Scratch::new().unwrap();
+    object.save(folder.path()).unwrap();
+    let name = object.name();
+    let routine = object.undefined().iter().find(|symbol| symbol.ends_with("_routine")).unwrap();
+    let text = format!(
+        "mod {name};
+
+#[unsafe(no_mangle)]
+extern \"C\" fn {routine}() -> i32 {{
+    5
+}}
+
+fn main() {{
+    let (mut value, mut gradient) = ([7.0], [7.0; 1600]);
+    let mut workspace = {name}::Workspace::new();
+    let status = {name}::{name}(&[1.0; 1600], &mut value, &mut gradient, &mut workspace);
+    println!(\"{{status:?}}\");
+}}
+"
+    );
+    std::fs::write(folder.path().join("main.rs"), text).unwrap();
+    assert_eq!(run_rust(folder.path(), &[format!("{name}.o")]), "Err(Failed(5))\n");
 }
 
 /// Returns the undefined symbols of an object, by the command `nm`; `None` without that command.
