@@ -44,7 +44,7 @@
 //!
 //! # Unsafe code
 //!
-//! `api.rs` has the structs of the interface, `library.rs` loads a plugin, `calls.rs` calls it; `ffi_api.rs` has the
+//! `api.rs` has the structs of the interface, `library.rs` loads a plugin, `calls` calls it; `ffi_api.rs` has the
 //! structs of foreign functions, and `custom_call.rs` calls Rust from a plugin. All other files are safe.
 
 mod api;
