@@ -13,7 +13,7 @@
 //! error instead.
 
 use super::functions::{Arrays, Program};
-use super::types::{ClientFunction, arrays, tensor};
+use super::types::{ClientFunction, arrays};
 use super::writer::{Value, Writer};
 use tapeloom_ir::prim::{Binding, Direction, LoopSpec, TripCount};
 use tapeloom_ir::{ArrayType, Dtype, FuncId, Literal, Problem, Shape, Type};
@@ -246,17 +246,12 @@ impl State<'_> {
         most: usize,
     ) -> Result<(), Problem> {
         let unfinished = self.goes_on(p, w, end, false)?;
-        let function = ClientFunction::Limit;
         let line = w.loc.map(|at| format!("{}:{}:{}", at.file(), at.line(), at.column()));
-        let text = format!(
-            "stablehlo.custom_call @{}({unfinished}) {{api_version = 4 : i32, has_side_effect = true, backend_config = \
-             {{line = {:?}, steps = {most} : i64}}}} : ({}) -> ()",
-            function.name(),
-            line.unwrap_or_default(),
-            tensor(&unfinished.ty),
+        let attributes = format!(
+            "has_side_effect = true, backend_config = {{line = {:?}, steps = {most} : i64}}, ",
+            line.unwrap_or_default()
         );
-        w.client.push(function);
-        w.free(&text, Vec::new());
+        w.custom_call(ClientFunction::Limit, &[unfinished], &attributes, Vec::new());
         Ok(())
     }
 

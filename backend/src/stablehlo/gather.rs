@@ -1,5 +1,6 @@
 //! Gathers: windows of an array at computed positions.
 
+use super::sharding;
 use super::types::{integers, list};
 use super::writer::{Value, Writer};
 use tapeloom_ir::prim::Bounds;
@@ -85,6 +86,7 @@ pub(super) fn gather(
         "{{dimension_numbers = {numbers}, indices_are_sorted = false, slice_sizes = {}}}",
         integers(sizes)
     );
+    let inside = sharding::whole_positions(w, &inside);
     let y = w.generic("stablehlo.gather", &[x, &inside], &attributes, ty.clone());
     match mask {
         None => y,
@@ -105,6 +107,7 @@ pub(super) fn points(w: &mut Writer, x: &Value, indices: &[Value]) -> Value {
     let with_one: Shape = shape.iter().copied().chain([1]).collect();
     let parts: Vec<Value> = indices.iter().map(|i| w.reshape(i, with_one.clone())).collect();
     let indices = w.concatenate(&parts.iter().collect::<Vec<_>>(), rank);
+    let indices = sharding::whole_positions(w, &indices);
     let axes = list(0..x.ty.shape.len());
     let numbers = format!(
         "#stablehlo.gather<collapsed_slice_dims = {axes}, start_index_map = {axes}, index_vector_dim = {rank}>"

@@ -1,8 +1,8 @@
 //! Library functions, each in the form that its row states ([`StableHlo`]).
 
 use super::codes::{self, bitcast};
-use super::types::{ClientFunction, tensors};
-use super::writer::{Value, Writer, names};
+use super::types::ClientFunction;
+use super::writer::{Value, Writer};
 use tapeloom_ir::math::{Noted, Operation, Recording};
 use tapeloom_ir::prim::{Expr, Formula, Library, Lowering, Parameter, StableHlo};
 use tapeloom_ir::{Atom, Builder, Code, Draft, Dtype, Kind, Literal, Module, Problem, Type};
@@ -30,19 +30,11 @@ pub(super) fn emit(
         },
         StableHlo::CustomCall if custom => {
             let order = match parameter {
-                Some(Parameter::N(n)) => format!(", backend_config = {{n = {n} : i64}}"),
+                Some(Parameter::N(n)) => format!("backend_config = {{n = {n} : i64}}, "),
                 Some(Parameter::To(_)) | None => String::new(),
             };
-            let (operands, types) = (names(x), tensors(x.iter().map(|x| &x.ty)));
-            let ty = x[0].ty.clone();
             let called = ClientFunction::Elementwise(function);
-            let text = format!(
-                "stablehlo.custom_call @{}({operands}) {{api_version = 4 : i32{order}}} : ({types}) -> {}",
-                called.name(),
-                super::types::tensor(&ty)
-            );
-            w.client.push(called);
-            Ok(w.free(&text, vec![ty]).remove(0))
+            Ok(w.custom_call(called, x, &order, vec![x[0].ty.clone()]).remove(0))
         }
         StableHlo::CustomCall => Err(Problem::new(
             Kind::Target,

@@ -1,7 +1,7 @@
 //! Library routines: the three that StableHLO has, and calls of the client's functions for the others.
 
-use super::types::{ClientFunction, element, list, tensor, tensor_of, tensors};
-use super::writer::{Value, Writer, names};
+use super::types::{ClientFunction, element, list, tensor, tensor_of};
+use super::writer::{Value, Writer};
 use super::{codes, reduce};
 use tapeloom_ir::prim::RoutineCall;
 use tapeloom_ir::{ArrayType, Code, Dtype, Kind, Literal, Problem, Shape};
@@ -61,16 +61,8 @@ pub(super) fn routine(
         }
         _ if custom => {
             let called = ClientFunction::Routine(call.routine.clone());
-            let text = format!(
-                "stablehlo.custom_call @{}({}) {{api_version = 4 : i32, backend_config = {}}} : ({}) -> ({})",
-                called.name(),
-                names(&operands),
-                attributes(&call.routine),
-                tensors(operands.iter().map(|x| &x.ty)),
-                tensors(&own),
-            );
-            w.client.push(called);
-            w.free(&text, own)
+            let config = format!("backend_config = {}, ", attributes(&call.routine));
+            w.custom_call(called, &operands, &config, own)
         }
         _ => {
             return Err(Problem::new(

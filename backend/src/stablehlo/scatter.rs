@@ -7,7 +7,7 @@
 use super::gather::{self, Addressing};
 use super::types::list;
 use super::writer::{Value, Writer};
-use super::{codes, reduce};
+use super::{codes, reduce, sharding};
 use tapeloom_ir::prim::{Bounds, Combine};
 use tapeloom_ir::{ArrayType, Code, Dtype, Literal, Problem, Shape};
 
@@ -125,7 +125,7 @@ fn apply(
         list(of.axes),
     );
     let unique = code.is_none();
-    let operands = [x.clone(), indices.clone(), updates.clone()];
+    let operands = [x.clone(), sharding::whole_positions(w, indices), updates.clone()];
     let open = w.open("stablehlo.scatter", &operands, vec![x.ty.clone()]);
     let scalar = ArrayType::new(x.ty.dtype, Shape::scalar());
     let pair = w.block(&[scalar.clone(), scalar]);

@@ -42,6 +42,25 @@ pub(super) fn constrain(
     mesh: &Mesh,
 ) -> Result<Value, Problem> {
     let spec = text(spec, &x.ty.shape, mesh)?;
+    Ok(append(w, x, &spec))
+}
+
+/// Returns the indices of a gather or a scatter with their last axis, which holds the parts of a position, whole on each
+/// device.
+///
+/// If that axis is divided, XLA's partitioner makes a program that XLA refuses, or a scatter with wrong results (versions of
+/// the C API up to 0.115).
+pub(super) fn whole_positions(w: &mut Writer, indices: &Value) -> Value {
+    let places = indices.ty.shape.len() - 1;
+    if !w.is_divided() || indices.ty.shape[places] < 2 {
+        return indices.clone();
+    }
+    let open = "{?}, ".repeat(places);
+    append(w, indices, &format!("<@mesh, [{open}{{}}]>"))
+}
+
+/// Appends a constraint, whose text is given.
+fn append(w: &mut Writer, x: &Value, spec: &str) -> Value {
     let text = format!("sdy.sharding_constraint {x} {spec} : {}", super::types::tensor(&x.ty));
-    Ok(w.free(&text, vec![x.ty.clone()]).remove(0))
+    w.free(&text, vec![x.ty.clone()]).remove(0)
 }

@@ -60,6 +60,15 @@ pub(super) fn integers<T: ToString>(all: impl IntoIterator<Item = T>) -> String 
     if all.is_empty() { "array<i64>".to_owned() } else { format!("array<i64: {}>", all.join(", ")) }
 }
 
+/// Returns the orders of axes, the fastest varying first, of arrays in row-major order: `[dense<[1, 0]> : tensor<2xindex>]`.
+pub(super) fn row_major<'a>(types: impl Iterator<Item = &'a ArrayType>) -> String {
+    list(types.map(|ty| {
+        let rank = ty.shape.len();
+        let axes = if rank == 0 { String::new() } else { list((0..rank).rev()) };
+        format!("dense<{axes}> : tensor<{rank}xindex>")
+    }))
+}
+
 /// Returns the types of the arrays that stand for a value of the type `ty`: itself for an array; for a tape, an array for
 /// each array of a record, with room for `most` records along axis 0.
 ///

@@ -14,7 +14,7 @@
 //! ```
 
 use super::options::Options;
-use super::types::{ClientFunction, number, tensor, tensors};
+use super::types::{ClientFunction, number, row_major, tensor, tensors};
 use std::collections::BTreeMap;
 use std::fmt;
 use tapeloom_ir::{ArrayType, Dtype, Literal, Loc, Mesh, Shape};
@@ -149,6 +149,32 @@ impl Writer {
         let defined = defined(&results);
         self.located(&format!("{defined}{text}"));
         results
+    }
+
+    /// Appends a call of a function of the client. `attributes` is empty, or ends with a comma and a space.
+    ///
+    /// The function reads and writes arrays in row-major order. The text says so, because XLA lays operands and results out
+    /// as it likes otherwise, and a program for several devices then had results in other places.
+    pub(super) fn custom_call(
+        &mut self,
+        function: ClientFunction,
+        operands: &[Value],
+        attributes: &str,
+        results: Vec<ArrayType>,
+    ) -> Vec<Value> {
+        let (own, found) = (operands.iter().map(|x| &x.ty), results.iter());
+        let text = format!(
+            "stablehlo.custom_call @{}({}) {{api_version = 4 : i32, {attributes}operand_layouts = {}, result_layouts = {}}} : \
+             ({}) -> ({})",
+            function.name(),
+            names(operands),
+            row_major(own.clone()),
+            row_major(found.clone()),
+            tensors(own),
+            tensors(found),
+        );
+        self.client.push(function);
+        self.free(&text, results)
     }
 
     /// Appends a line that defines one value of a type that no array of the language has, such as complex numbers.
