@@ -8,6 +8,9 @@ use tapeloom_tests::Agreement;
 use tapeloom_tests::transformer::{self, Block, Blocks, Extents};
 use tapeloom_tests::xla::{client_or_skip, devices_or_skip};
 
+#[path = "../../../prelude/examples/many_devices.rs"]
+mod many_devices;
+
 fn on<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B>(client: &Client, f: F) -> Jit<A, B, F> {
     jit(f).on(Target::Xla(client.clone()))
 }
@@ -390,6 +393,12 @@ fn steps_of_a_transformer_have_the_losses_of_one_device() {
         let (loss, _) = step.call((&start, &x)).unwrap();
         Agreement::relative(1e-9).check(&loss, &losses[0]).unwrap();
     }
+}
+
+/// The example of the chapter *Many devices* runs; without a plugin it says how to get one.
+#[test]
+fn the_example_runs() {
+    many_devices::main().unwrap();
 }
 
 /// Two thousand steps on four devices, of which none waits for another.
