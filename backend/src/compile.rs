@@ -31,8 +31,8 @@ use crate::target::{Options, Target};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
-use tapeloom_ir::{ArrayType, FuncId, Kind, Limits, Module, Problem, Tensor};
+use std::time::Duration;
+use tapeloom_ir::{ArrayType, FuncId, Kind, Limits, Module, Problem, Stopwatch, Tensor};
 
 /// A compiled function with the engine that runs it, which can be called on tensors.
 #[derive(Clone)]
@@ -100,7 +100,7 @@ pub struct Report {
 /// [`Kind::Target`] if a value is not an array, this machine cannot run the program, or the machine model is
 /// invalid; [`Kind::TooLarge`] if an array does not fit in memory, or calls nest too deeply for the stack.
 pub fn compile(module: &Module, func: FuncId, options: &Options) -> Result<Runnable, Problem> {
-    let start = Instant::now();
+    let start = Stopwatch::start();
     let list = match options.target {
         Target::Accelerator(_) => &AS_WRITTEN,
         Target::Native(_) | Target::Interpreter => &NATIVE,
@@ -110,7 +110,7 @@ pub fn compile(module: &Module, func: FuncId, options: &Options) -> Result<Runna
     let (program, plan, context) = lowered(module, func, options, list)?;
     let (clamped, passes, divisions) = (context.clamped, context.changed, context.divisions);
     let lower = start.elapsed();
-    let start = Instant::now();
+    let start = Stopwatch::start();
     let program = Arc::new(program);
     let f = module.function(func);
     let params = f.all_params().filter_map(|p| f.types[p].as_array().cloned()).collect();
@@ -275,7 +275,7 @@ impl Runnable {
     /// of the result's type whose memory no clone shares keeps its memory; the others are replaced by new tensors. If the
     /// program was compiled [limited](Options::limited), the call has the limits `limits`, by default none.
     ///
-    /// Only machine code keeps memory, of programs without timers.
+    /// Machine code without timers writes its results there. Other engines copy them there.
     ///
     /// If the call fails, each tensor of `results` still has its type, and its elements are old and new ones, mixed.
     ///
@@ -316,7 +316,7 @@ impl Runnable {
             let name = &self.report.program.entry.name;
             return Err(wrong_results(name, all.len(), results.len()));
         }
-        results.iter_mut().zip(all).for_each(|(result, new)| **result = new);
+        results.iter_mut().zip(all).for_each(|(result, new)| result.overwrite(new));
         Ok(())
     }
 

@@ -29,7 +29,7 @@
 //! kind, by the programs of `bench` and the suite, each parameter separately.
 
 use std::fmt;
-use tapeloom_ir::{Code, Dtype, Kind, Problem};
+use tapeloom_ir::{Code, Dtype, Kind, Problem, address_space};
 
 /// The effect of a parameter of a [`MachineModel`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -96,7 +96,7 @@ model! {
     /// Lowering moves the loop over an axis inside the loops over longer axes only if the axis has at most this extent.
     Loops inner_extent = 4 in 0..=1024;
     /// The number of array elements that are assumed to remain in the cache until their next use.
-    Loops cached_elements = 65_536 in 0..=1 << 40;
+    Loops cached_elements = 65_536 in 0..=address_space::limit(40);
     /// A value is recomputed at each use, instead of stored and loaded, if recomputation takes at most this number of
     /// loads.
     Loops recomputed_loads = 2 in 0..=16;
@@ -119,7 +119,7 @@ model! {
     /// becoming loops.
     Loops library_extent = 4 in 0..=1 << 20;
     /// The smallest number of multiplications for which a contraction calls the matrix library.
-    Loops library_products = 4096 in 0..=1 << 40;
+    Loops library_products = 4096 in 0..=address_space::limit(40);
     /// The smallest number of reads per element for which an operand that the library cannot read in place is
     /// copied.
     Loops library_copy_reads = 16 in 0..=1 << 20;
@@ -156,7 +156,7 @@ model! {
 
     /// The smallest number of operations of a piece of a concurrent loop. A piece should take several times as long as
     /// another thread needs to begin with it.
-    Loops piece_operations = 262144 in 1..=1 << 40;
+    Loops piece_operations = 262144 in 1..=address_space::limit(40);
     /// The largest number of pieces of a concurrent loop.
     Loops pieces = 64 in 1..=4096;
 

@@ -17,6 +17,7 @@
 //! that the primitives infer; elementwise operands have equal shapes (literals have none); linear
 //! parameters (after `;`) are used linearly; functions refer only to functions added before them.
 
+pub mod address_space;
 pub mod analysis;
 pub mod lang;
 mod lex;
@@ -31,6 +32,7 @@ mod policy;
 mod policy_table;
 pub mod revolve;
 mod sharding;
+mod stopwatch;
 mod tensor;
 mod text;
 pub mod trace;
@@ -61,6 +63,7 @@ pub use policy_table::{Bits, Planner, Policy, PolicyRow, ROUNDING, RecomputePric
 pub use prim::{Code, Op, Scalar};
 pub use revolve::Schedule;
 pub use sharding::{Mesh, PartitionSpec, Parts};
+pub use stopwatch::Stopwatch;
 pub use tapeloom_math as math;
 #[doc(hidden)]
 pub use tapeloom_math::fault;

@@ -12,13 +12,13 @@
 use crate::tree::{Form, Tree, flatten, unflatten};
 use crate::{Error, Var};
 use std::cell::Cell;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tapeloom_ir::lang::query::Residual;
 use tapeloom_ir::prim::Call;
 use tapeloom_ir::trace::{
     self, CapturedState, Closed, Context, Diagnostic, Handle, Note, Opened, Param,
 };
-use tapeloom_ir::{ArrayType, FuncId, Kind, Loc, Module, Problem, Type};
+use tapeloom_ir::{ArrayType, FuncId, Kind, Loc, Module, Problem, Stopwatch, Type};
 
 thread_local! {
     /// The time that this thread has spent in transforms of functions (derivatives, batches).
@@ -221,7 +221,7 @@ impl Staged {
         transform: impl FnOnce(&mut Module, FuncId) -> Result<T, Problem>,
     ) -> Option<T> {
         let function = self.closed.function?;
-        let start = Instant::now();
+        let start = Stopwatch::start();
         let answer = trace::with_module(|m| transform(m, function))?;
         TRANSFORMING.set(TRANSFORMING.get() + start.elapsed());
         match answer {

@@ -16,6 +16,11 @@
 //! are in `tapeloom_ir::prim`; the walks here name no primitive. Models: JAX's autodidax; Radul et al., "You
 //! Only Linearize Once" (POPL 2023); Dex.
 
+#![cfg_attr(
+    not(feature = "relaxed"),
+    allow(dead_code, reason = "some costs are for equality saturation alone")
+)]
+
 pub(crate) mod ad;
 mod api;
 mod checkpoint;

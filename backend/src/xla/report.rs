@@ -4,8 +4,8 @@ use super::{ExecutionMemory, Program};
 use crate::stablehlo;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::time::{Duration, Instant};
-use tapeloom_ir::{ArrayType, FuncId, Module, Problem};
+use std::time::Duration;
+use tapeloom_ir::{ArrayType, FuncId, Module, Problem, Stopwatch};
 use tapeloom_pjrt::Client;
 
 /// A report about a program that a plugin of XLA compiled. `Display` prints it as sections.
@@ -59,7 +59,7 @@ pub fn explain(
     options: &stablehlo::Options,
     paths: Vec<String>,
 ) -> Result<Report, Problem> {
-    let start = Instant::now();
+    let start = Stopwatch::start();
     let text = stablehlo::text_for_client(module, func, options, &[])?;
     let write = start.elapsed();
     let program = Program::compile(module, func, client, options, &vec![true; paths.len()])?;

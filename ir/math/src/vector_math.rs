@@ -18,7 +18,10 @@
 //! Arguments are passed in registers, one each: a vector load from memory that was just written piecewise would
 //! wait until the stores reach the cache.
 
-#![expect(unsafe_code, reason = "calls functions whose instructions the machine was found to have")]
+#![allow(
+    unsafe_code,
+    reason = "calls functions whose instructions the machine was found to have, if there are any"
+)]
 
 use super::number::Number;
 use crate::fault::{Fault, planted};

@@ -7,7 +7,7 @@
 //!
 //! Where the system provides none, or refuses, only the time differs.
 
-#![expect(unsafe_code, reason = "asks the system")]
+#![allow(unsafe_code, reason = "asks the system, where it can be asked")]
 
 use super::line::Line;
 use bytemuck::Zeroable;

@@ -236,6 +236,23 @@ impl Tensor {
         self.lines.unshared()
     }
 
+    /// Makes this tensor equal to another one. It keeps its memory if the types are equal and no clone shares the memory.
+    ///
+    /// ```
+    /// use tapeloom_ir::Tensor;
+    /// let mut x = Tensor::from([1.0, 2.0]);
+    /// let memory = x.address();
+    /// x.overwrite(Tensor::from([3.0, 4.0]));
+    /// assert_eq!((&x, x.address()), (&Tensor::from([3.0, 4.0]), memory));
+    /// ```
+    pub fn overwrite(&mut self, new: Tensor) {
+        let same = self.ty == new.ty;
+        match self.unshared_lines().filter(|_| same) {
+            Some(lines) => lines.copy_from_slice(&new.lines),
+            None => *self = new,
+        }
+    }
+
     /// Makes a tensor whose elements are all `x`: a Rust number, a `bool`, or a [`Literal`].
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 use crate::Var;
 use crate::ops::emit;
 use tapeloom_ir::prim::{Broadcast, Move, Pad, Window};
-use tapeloom_ir::{Kind, Literal, Loc, Problem, Shape};
+use tapeloom_ir::{Kind, Literal, Loc, Problem, Shape, address_space};
 
 /// The padding of an array.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -124,7 +124,9 @@ impl Steps {
             let extent = if room < 0 { 0 } else { room / stride + 1 };
             let fits = |x: i128| i64::try_from(x).ok().filter(|x| x.unsigned_abs() < 1 << 60);
             match (usize::try_from(extent), fits(low), fits(n), fits(k), fits(stride)) {
-                (Ok(extent), Some(low), Some(_), Some(_), Some(_)) if extent < 1 << 60 => {
+                (Ok(extent), Some(low), Some(_), Some(_), Some(_))
+                    if extent < address_space::limit(60) =>
+                {
                     Ok(AxisWindows {
                         size: sizes[i],
                         stride: strides[i],

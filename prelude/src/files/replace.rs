@@ -85,8 +85,10 @@ fn replaced(path: &Path, bytes: &[u8]) -> io::Result<()> {
 /// Creates a temporary file with a new name in the folder, and locks it until it is closed.
 fn unfinished(folder: &Path, prefix: &str) -> io::Result<(PathBuf, File)> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
+    // WebAssembly has no processes, and `id` panics there.
+    let process = if cfg!(target_family = "wasm") { 0 } else { std::process::id() };
     loop {
-        let number = u64::from(std::process::id()) << 32 | NEXT.fetch_add(1, Ordering::Relaxed);
+        let number = u64::from(process) << 32 | NEXT.fetch_add(1, Ordering::Relaxed);
         let part = folder.join(format!("{prefix}{number}.part"));
         let file = match OpenOptions::new().write(true).create_new(true).open(&part) {
             Ok(file) => file,

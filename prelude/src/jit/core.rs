@@ -16,7 +16,6 @@ use smallvec::SmallVec;
 use std::num::NonZeroUsize;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
 use tapeloom_backend::accelerator::{RunConfig, Statistics};
 #[cfg(feature = "native")]
 use tapeloom_backend::object::{self, Object};
@@ -24,7 +23,7 @@ use tapeloom_backend::object::{self, Object};
 use tapeloom_backend::xla::{Client, DeviceArray};
 use tapeloom_backend::{MachineModel, Options, Profile, Results, Target, rust_source, stablehlo};
 use tapeloom_ir::trace::{self, Handle, Param, Traced};
-use tapeloom_ir::{ArrayType, Kind, Limits, Loc, Problem, Tensor, check_keys};
+use tapeloom_ir::{ArrayType, Kind, Limits, Loc, Problem, Stopwatch, Tensor, check_keys};
 #[cfg(feature = "native")]
 use tapeloom_transforms::List as PassList;
 use tapeloom_transforms::{BEFORE_CODE, BEFORE_RELAXED_CODE, BEFORE_STABLEHLO, FLUSHED, changes};
@@ -149,6 +148,14 @@ impl Drop for Programs {
             next = link.rest.first.take();
         }
     }
+}
+
+/// Returns the error that `what` exists for machine code alone, with `help` for builds that can make machine code.
+#[cold]
+fn only_of_machine_code(what: &str, help: &str) -> Problem {
+    let help = if cfg!(feature = "native") { help } else { "build with the feature `native`" };
+    let message = format!("{what} is of machine code, and this function runs on another engine");
+    Problem::new(Kind::Target, message, help)
 }
 
 /// Returns the types of tensors.
@@ -376,12 +383,8 @@ impl Core {
         closure: &Closure<'_>,
     ) -> Result<(Vec<Tensor>, Form, CallReport), Error> {
         if !matches!(self.target, Target::Native(_)) {
-            let problem = Problem::new(
-                Kind::Target,
-                "a report is of machine code, and this function is for another target",
-                "report without `on`; on an accelerator, `simulate` gives statistics",
-            );
-            return Err(Error::at(problem, self.at));
+            let help = "report without `on`; on an accelerator, `simulate` gives statistics";
+            return Err(Error::at(only_of_machine_code("a report", help), self.at));
         }
         let traced = self.traced(&types(leaves), closure)?;
         let at = |p: Problem| Error::at(p, self.at);
@@ -409,13 +412,9 @@ impl Core {
         let machine_code = matches!(self.target, Target::Native(_));
         let compiled = matches!(self.engine, Engine::Native | Engine::Relaxed);
         if !machine_code || !compiled {
-            let problem = Problem::new(
-                Kind::Target,
-                "a profile is of machine code, and this function runs on another engine",
-                "profile without `on`, `interpreted` and `nan_check`; on an accelerator, `simulate` \
-                 gives statistics",
-            );
-            return Err(Error::at(problem, self.at));
+            let help = "profile without `on`, `interpreted` and `nan_check`; on an accelerator, \
+                        `simulate` gives statistics";
+            return Err(Error::at(only_of_machine_code("a profile", help), self.at));
         }
         let traced = self.traced(&types(leaves), closure)?;
         let at = |p: Problem| Error::at(p, self.at);
@@ -439,7 +438,7 @@ impl Core {
         closure: &Closure<'_>,
     ) -> Result<Explanation, Error> {
         let types = types(leaves);
-        let (start, before) = (Instant::now(), time_in_transforms());
+        let (start, before) = (Stopwatch::start(), time_in_transforms());
         let (traced, derived) = changes(|| self.traced(&types, closure));
         let (traced, time) = (traced?, start.elapsed());
         let transforming = time_in_transforms().saturating_sub(before);

@@ -319,7 +319,7 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
     /// ```
     ///
     /// `results` may be any tree of the results' type, also one of another structure or with tensors of other types.
-    /// Only machine code keeps memory: interpreters and simulated accelerators make new tensors.
+    /// Machine code writes its results into the memory that is kept; other engines copy them there.
     ///
     /// # Errors
     /// As [`Jit::call`]. If the call fails, each tensor of `results` still has its shape and dtype, but its elements may
@@ -638,7 +638,8 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
     }
 
     /// Returns the same closure, compiled with rules of real arithmetic (reassociation, factoring) that are not
-    /// exact in floating point. The program is faster and its results differ in the last digits.
+    /// exact in floating point. The program is faster and its results differ in the last digits. Compilation needs the Cargo
+    /// feature `relaxed`, which is on by default.
     pub fn relaxed(mut self) -> Jit<A, B, F> {
         self.core.set_engine(Engine::Relaxed);
         self

@@ -1,13 +1,14 @@
 //! Executable programs: a traced function with the engine that runs it.
 
 use super::explain::{SimplifyReport, Stage};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tapeloom_backend::accelerator::{RunConfig, Statistics};
 use tapeloom_backend::{Options, Results, Runnable, Target};
 #[cfg(feature = "xla")]
 use tapeloom_backend::{stablehlo, xla};
 use tapeloom_ir::{
-    FuncId, Kind, Limits, Module, Problem, Tensor, eval, eval_finite, eval_within, print_function,
+    FuncId, Kind, Limits, Module, Problem, Stopwatch, Tensor, eval, eval_finite, eval_within,
+    print_function,
 };
 use tapeloom_transforms as transforms;
 
@@ -61,7 +62,7 @@ impl Program {
             },
             Engine::Relaxed => &transforms::BEFORE_RELAXED_CODE,
         };
-        let mut stages = Stages { seen, before: function, since: Instant::now() };
+        let mut stages = Stages { seen, before: function, since: Stopwatch::start() };
         let function = passes.observed(&mut module, function, &mut |done| stages.pass(done))?;
         if let Some(seen) = stages.seen {
             seen.loop_trees = tapeloom_backend::loop_trees(&module, function)?;
@@ -136,7 +137,7 @@ impl Program {
             Program::Interpreted(..) | Program::Finite(..) => {}
         }
         let all = self.interpret(args, limits)?;
-        results.iter_mut().zip(all).for_each(|(result, new)| **result = new);
+        results.iter_mut().zip(all).for_each(|(result, new)| result.overwrite(new));
         Ok(())
     }
 
@@ -189,7 +190,7 @@ pub(super) fn explain_xla(
     paths: Vec<String>,
     seen: &mut Seen,
 ) -> Result<xla::Report, Problem> {
-    let mut stages = Stages { seen: Some(seen), before: function, since: Instant::now() };
+    let mut stages = Stages { seen: Some(seen), before: function, since: Stopwatch::start() };
     let passes = &transforms::BEFORE_STABLEHLO;
     let function = passes.observed(&mut module, function, &mut |done| stages.pass(done))?;
     xla::explain(&module, function, client, options, paths)
@@ -218,7 +219,7 @@ pub(super) struct Seen {
 struct Stages<'a> {
     seen: Option<&'a mut Seen>,
     before: FuncId,
-    since: Instant,
+    since: Stopwatch,
 }
 
 impl Stages<'_> {
@@ -236,6 +237,6 @@ impl Stages<'_> {
         }
         seen.stages.push(stage);
         self.before = f;
-        self.since = Instant::now();
+        self.since = Stopwatch::start();
     }
 }

@@ -187,7 +187,7 @@ impl View {
             let start = match start {
                 Position::Static(i) => {
                     let i = if *i < 0 { i.saturating_add_unsigned(extent as u64) } else { *i };
-                    Start::Known(usize::try_from(i).unwrap_or(0).min(most))
+                    Start::Known(i.clamp(0, most as i64) as usize)
                 }
                 Position::Dynamic(v) => {
                     let start = counted(scalar_index(*v, at)?, extent, at);

@@ -13,12 +13,13 @@ macro_rules! examples {
         }
     )*};
 }
+#[cfg(feature = "linalg")]
+pub(crate) use examples;
+
 examples! {
     black_scholes = "../../examples/black_scholes.rs";
     cnn = "../../examples/cnn.rs";
     double_pendulum = "../../examples/double_pendulum.rs";
-    fft_deconvolution = "../../examples/fft_deconvolution.rs";
-    gaussian_process = "../../examples/gaussian_process.rs";
     image_filter = "../../examples/image_filter.rs";
     mlp = "../../examples/mlp.rs";
     neural_ode = "../../examples/neural_ode.rs";

@@ -11,11 +11,9 @@ mod empty;
 mod errors;
 mod examples;
 mod forms;
-mod fourier;
 mod jit;
 mod keys;
 mod krylov;
-mod matrix_functions;
 mod numbers;
 mod ode;
 mod ops;
@@ -27,6 +25,8 @@ mod see;
 mod signs;
 mod tree_maps;
 mod trees;
+#[cfg(feature = "linalg")]
+mod with_linalg;
 
 // Modules of the library that are included in the tests refer to the crate by this name.
 use tapeloom::Var;

@@ -26,15 +26,17 @@ fn makes_code(name: &str) -> bool {
 }
 
 #[test]
-fn a_build_without_native_has_no_code_generator() {
+fn builds_have_no_crates_of_other_features() {
     for features in ["", "linalg"] {
         let names = dependencies(features);
         let found: Vec<_> = names.iter().filter(|name| makes_code(name)).collect();
         assert_eq!(found, [""; 0], "with the features `{features}`");
         assert_eq!(names.contains("gemm-f64"), features == "linalg", "faer alone needs it");
         assert!(!names.contains("rayon-core"));
+        assert!(!names.contains("egg"));
     }
     let names = dependencies("native");
     assert!(names.contains("cranelift-codegen") && names.contains("gemm-f64"));
     assert!(!names.contains("faer"));
+    assert!(dependencies("relaxed").contains("egg"));
 }

@@ -199,6 +199,27 @@ fn functions_have_the_same_bits_on_every_platform() {
 /// The file with the table of sweeps: every test over many cases, with its number of cases.
 const SWEEPS: &str = "tests/src/sweeps.rs";
 
+/// Sources that may read the clock, beside machine code: programs without machine code also run where there is no clock.
+const CLOCKS: [&str; 3] =
+    ["ir/src/stopwatch.rs", "backend/src/loop_ir/timers.rs", "backend/src/profile/session.rs"];
+
+#[test]
+fn the_clock_is_read_for_reports_alone() {
+    let machine_code = ["backend/src/codegen", "backend/src/runtime", "backend/src/xla"];
+    let mut wrong = Vec::new();
+    for file in files("rs").iter().map(|file| show(file)) {
+        let crates = ["ir/src", "transforms/src", "backend/src", "prelude/src"];
+        let begins = |all: &[&str]| all.iter().any(|folder| file.starts_with(folder));
+        if !begins(&crates) || begins(&machine_code) || CLOCKS.contains(&&*file) {
+            continue;
+        }
+        let text = code(&read(&root().join(&file)));
+        let clocks = ["Instant", "SystemTime"];
+        wrong.extend(clocks.iter().filter(|clock| has_word(&text, clock)).map(|_| file.clone()));
+    }
+    assert_eq!(wrong, [""; 0], "use `tapeloom_ir::Stopwatch`");
+}
+
 #[test]
 fn every_sweep_is_a_row_of_the_table() {
     let mut wrong = Vec::new();

@@ -154,8 +154,8 @@ fn read(
 fn shown(piece: &Piece, y: &Reads, x: &Shape) -> Reads {
     let along = |(map, extent): (&AxisMap, &usize)| {
         let inside = |least: i64, most: i64| {
-            let end = usize::try_from(most + 1).unwrap_or(0).min(*extent);
-            usize::try_from(least).unwrap_or(0)..end
+            let within = |i: i64| i.clamp(0, *extent as i64) as usize;
+            within(least)..within(most + 1)
         };
         let (offset, divisor) = (map.offset, map.divisor);
         match map.terms[..] {

@@ -50,7 +50,8 @@ impl AxisRange {
 
     /// Returns the number of indices in the range.
     pub(super) fn size(&self) -> usize {
-        usize::try_from(self.most - self.least + 1).unwrap_or(0)
+        let size = (self.most - self.least + 1).max(0);
+        usize::try_from(size).unwrap_or(usize::MAX)
     }
 
     /// Returns the first index of the range, as an affine form.

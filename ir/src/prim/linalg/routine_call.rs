@@ -4,6 +4,7 @@
 //! the same bits, including the signs of singular vectors. The routines select instructions by processor;
 //! except for small matrices, bits may differ between machines.
 
+use crate::address_space;
 use crate::lang::problem::{Kind, Problem};
 use crate::lang::types::{ArrayType, Dtype, Shape};
 use crate::prim::Lowering;
@@ -12,8 +13,8 @@ use smallvec::SmallVec;
 use tapeloom_routines::{Array, Element, Float, Plan, Routine, Unavailable};
 
 /// The largest number of bytes of one operand or result. No machine has more memory, and the size of scratch
-/// memory, a few times as large, does not overflow.
-const MOST_BYTES: usize = 1 << 48;
+/// memory, a few times as large, does not overflow a u64.
+const MOST_BYTES: usize = address_space::limit(48);
 
 /// The call of a library routine for each member of a batch.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]

@@ -3,6 +3,7 @@
 //! A backend never sees a primitive. It matches on [`Lowering`], which expresses the primitive by loops and
 //! indices: apply scalar code, read at other indices, reduce, contract, ...
 
+use crate::address_space;
 use crate::lang::function::{Atom, Equation, FuncId, Function};
 use crate::lang::host::HostCall;
 use crate::lang::literal::Literal;
@@ -208,7 +209,7 @@ impl AxisMap {
 
 /// The largest number in index arithmetic. Larger attributes and extents are rejected, so that
 /// `o * scale + offset` never overflows i64.
-pub(crate) const INDEX_LIMIT: usize = 1 << 60;
+pub(crate) const INDEX_LIMIT: usize = address_space::limit(60);
 
 /// Evaluates [`Lowering::View`] on concrete operands.
 ///

@@ -15,7 +15,7 @@ use std::path::Path;
 const ROOMS: [(&str, &str); 5] = [
     (
         "ir",
-        "map lang lex tensor limits policy_table policy sharding prim text lints analysis revolve \
+        "address_space stopwatch map lang lex tensor limits policy_table policy sharding prim text lints analysis revolve \
          fingerprint trace lib",
     ),
     ("transforms", "passes ad loops pipeline checkpoint dispatch api vjp lib"),

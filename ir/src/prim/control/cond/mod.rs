@@ -52,7 +52,7 @@ impl Cond {
     fn chosen(&self, which: Literal) -> usize {
         match which.dtype {
             Dtype::Bool => usize::from(!which.is_zero()),
-            _ => usize::try_from(which.bits as i64).unwrap_or(0).min(self.branches.len() - 1),
+            _ => (which.bits as i64).clamp(0, self.branches.len() as i64 - 1) as usize,
         }
     }
 

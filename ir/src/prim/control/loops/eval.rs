@@ -20,9 +20,9 @@ pub(super) fn eval(of: &Loop, module: &Module, operands: &[Value]) -> Result<Vec
         values[p] = Some(x.clone());
     }
     let end = match &spec.trip {
-        TripCount::Static(n) => *n,
-        TripCount::Runtime => usize::try_from(operands[0].array()?.at(0).bits as i64).unwrap_or(0),
-        TripCount::While { .. } => usize::MAX,
+        TripCount::Static(n) => *n as u64,
+        TripCount::Runtime => (operands[0].array()?.at(0).bits as i64).max(0) as u64,
+        TripCount::While { .. } => u64::MAX,
     };
     let mut stacks = Vec::with_capacity(results.len());
     for (r, ty) in results.iter().enumerate() {
@@ -40,9 +40,9 @@ pub(super) fn eval(of: &Loop, module: &Module, operands: &[Value]) -> Result<Vec
     limits::kept(kept)?;
     let mut limited = limits::iterations(!matches!(spec.trip, TripCount::Static(_)));
     if let Some(limited) = &mut limited {
-        limited.begin(matches!(spec.trip, TripCount::Runtime).then_some(end as u64))?;
+        limited.begin(matches!(spec.trip, TripCount::Runtime).then_some(end))?;
     }
-    let mut trips = 0;
+    let mut trips = 0_u64;
     while trips < end && proceeds(of, module, &values)? {
         if let Some(limited) = &mut limited {
             limited.iteration()?;
@@ -57,7 +57,8 @@ pub(super) fn eval(of: &Loop, module: &Module, operands: &[Value]) -> Result<Vec
         let arg = |(slot, value): (&Binding, Option<Value>)| match (slot, value) {
             (Binding::Index, _) => Ok(Tensor::scalar(i as i64).into()),
             (Binding::Const | Binding::Carry(_), Some(x)) => Ok(x),
-            (Binding::Xs, Some(x)) => element(&x, i),
+            // The element exists, so its index is the index of an array.
+            (Binding::Xs, Some(x)) => element(&x, i as usize),
             (Binding::Const | Binding::Carry(_) | Binding::Xs, None) => {
                 Err(Problem::internal("a loop takes more than it is given"))
             }
@@ -69,7 +70,7 @@ pub(super) fn eval(of: &Loop, module: &Module, operands: &[Value]) -> Result<Vec
         for (r, y) in y.into_iter().enumerate() {
             match (spec.carrier(r), &mut stacks[r]) {
                 (Some(p), _) => values[p] = Some(y),
-                (None, Some(stack)) => kept = kept.saturating_add(stack.put(i, y)),
+                (None, Some(stack)) => kept = kept.saturating_add(stack.put(i as usize, y)),
                 (None, None) => {}
             }
         }

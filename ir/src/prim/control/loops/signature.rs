@@ -126,7 +126,7 @@ impl LoopSpec {
 
     /// Returns the number of the iteration that runs as the `k`-th (from 0) of `n`: `k`, or `n - 1 - k`
     /// downwards.
-    pub fn index(&self, k: usize, n: usize) -> usize {
+    pub fn index(&self, k: u64, n: u64) -> u64 {
         match self.direction {
             Direction::Up => k,
             Direction::Down => n - 1 - k,
