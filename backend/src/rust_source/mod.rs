@@ -142,12 +142,7 @@ pub fn text(
     }
     let mut names = Names::new([name]);
     let kernel_names = program.callees.values().map(|kernel| names.fresh(&kernel.name)).collect();
-    let tapes = {
-        let name_of = |kernel: &crate::loop_ir::Kernel, buffer| {
-            buffer_names::contents(kernel)[buffer].unwrap_or("value").to_owned()
-        };
-        Tapes::of(&program, &mut names, &name_of)
-    };
+    let tapes = Tapes::of(&program, &mut names);
     tapes.drop_words(&mut program);
     for kernel in program.kernels_mut() {
         liveness::prune(kernel);

@@ -5,6 +5,7 @@
 //! all programs, the handle is a constant, or only one field has the types of the cursor's buffers. Otherwise the handle
 //! selects the field when the program runs.
 
+use super::buffer_names;
 use super::declarations::is_local;
 use super::names::Names;
 use crate::loop_ir::{
@@ -50,22 +51,19 @@ pub(super) struct Tapes {
 pub(super) type Target = (TapeId, usize);
 
 impl Tapes {
-    /// Returns the tapes of a program. `name_of` names the buffer of a kernel.
-    pub(super) fn of(
-        program: &Program,
-        names: &mut Names,
-        name_of: &dyn Fn(&Kernel, BufferId) -> String,
-    ) -> Tapes {
+    /// Returns the tapes of a program.
+    pub(super) fn of(program: &Program, names: &mut Names) -> Tapes {
         let mut found: PrimaryMap<TapeId, Vec<(usize, Dtype, usize, String)>> =
             program.tapes.values().map(|_| Vec::new()).collect();
         for (_, kernel) in program.kernels() {
+            let contents = buffer_names::contents(kernel);
             for (cursor, to) in targets(kernel) {
                 let CursorTarget::Tape(tape) = to else { continue };
                 for (buffer, offset) in in_record(kernel, cursor) {
                     let ty = &kernel.buffers[buffer].ty;
                     let elements = ty.shape.elements();
                     if !found[tape].iter().any(|(at, ..)| *at == offset) {
-                        let name = name_of(kernel, buffer);
+                        let name = contents[buffer].unwrap_or("value").to_owned();
                         found[tape].push((offset, ty.dtype, elements, name));
                     }
                 }
@@ -103,8 +101,7 @@ impl Tapes {
     pub(super) fn drop_words(&self, program: &mut Program) {
         for kernel in program.kernels_mut() {
             let needed = self.needed_words(kernel);
-            let handles: BTreeSet<BufferId> =
-                kernel.buffers.keys().filter(|id| is_local_handle(kernel, &needed, *id)).collect();
+            let handles = local_handles(kernel, &needed);
             for id in &handles {
                 kernel.buffers[*id].ty = ArrayType::new(Dtype::I64, [1]);
             }
@@ -192,39 +189,34 @@ impl Tapes {
     }
 }
 
-/// Returns whether a buffer is a local handle whose words are only stored and loaded one by one, the first one for nothing.
-fn is_local_handle(kernel: &Kernel, needed: &BTreeSet<ScalarId>, buffer: BufferId) -> bool {
-    let ty = &kernel.buffers[buffer].ty;
-    let mut holds = is_local(kernel, buffer)
-        && (ty.dtype, ty.shape.elements()) == (Dtype::I64, 2)
-        && has_lengths(kernel, buffer);
-    visit(&kernel.body, &mut |stmt| {
-        let mut accessed = false;
-        stmt.buffers(&mut |b| accessed |= b == buffer);
-        if accessed {
-            holds &= match stmt {
-                Stmt::Let { value, expr: Expr::Load { address, guard: None, .. } } => {
-                    is_constant(address) && (address.offset == 1 || !needed.contains(value))
-                }
-                Stmt::Store { address, guard: None, .. } => is_constant(address),
-                _ => false,
-            };
-        }
-    });
-    holds
-}
-
-/// Returns whether the length of a tape is stored in a buffer.
-fn has_lengths(kernel: &Kernel, buffer: BufferId) -> bool {
-    let (mut lengths, mut found) = (BTreeSet::new(), false);
+/// Returns the local handles whose words are only stored and loaded one by one, the first one for nothing.
+fn local_handles(kernel: &Kernel, needed: &BTreeSet<ScalarId>) -> BTreeSet<BufferId> {
+    // A handle holds the length of a tape.
+    let (mut lengths, mut handles) = (BTreeSet::new(), BTreeSet::new());
     visit(&kernel.body, &mut |stmt| match stmt {
         Stmt::Tape(TapeStmt::Length { value, .. }) => _ = lengths.insert(*value),
-        Stmt::Store { held, value: Arg::Scalar(value), .. } => {
-            found |= held.buffer == buffer && lengths.contains(value);
+        Stmt::Store { held, value: Arg::Scalar(value), .. } if lengths.contains(value) => {
+            handles.insert(held.buffer);
         }
         _ => {}
     });
-    found
+    handles.retain(|buffer| {
+        let ty = &kernel.buffers[*buffer].ty;
+        is_local(kernel, *buffer) && (ty.dtype, ty.shape.elements()) == (Dtype::I64, 2)
+    });
+    visit(&kernel.body, &mut |stmt| {
+        let is_of_one_word = match stmt {
+            Stmt::Let { value, expr: Expr::Load { address, guard: None, .. } } => {
+                is_constant(address) && (address.offset == 1 || !needed.contains(value))
+            }
+            Stmt::Store { address, guard: None, .. } => is_constant(address),
+            _ => false,
+        };
+        if !is_of_one_word {
+            stmt.buffers(&mut |buffer| _ = handles.remove(&buffer));
+        }
+    });
+    handles
 }
 
 fn is_constant(address: &Address) -> bool {
