@@ -63,7 +63,7 @@ impl<'f> Command<'f> {
         self
     }
 
-    /// Runs the command with the arguments of the program: prints what was made, or errors.
+    /// Runs the command with the arguments of the program. Prints a line for each object, or the errors.
     pub fn run(&self) -> ExitCode {
         match self.run_with(std::env::args().skip(1)) {
             Ok(report) => {
@@ -180,7 +180,7 @@ fn wrong(message: String, help: impl Into<String>) -> Problem {
     Problem::new(Kind::Arguments, message, help)
 }
 
-/// Returns the line of the report about an object: its file, its memory, and what must be linked behind it.
+/// Returns the line of the report about an object: its file, its memory, and the functions that must be linked behind it.
 fn line(object: &Object, folder: &Path) -> String {
     let file = folder.join(format!("{}.o", object.name()));
     let linked = match object.undefined() {

@@ -78,7 +78,7 @@ pub(super) fn unread(kernel: &Kernel, declarations: &Declarations) -> Unread {
     walk.unread
 }
 
-/// Returns what identifies a statement or a carry of a program that is not changed.
+/// Returns the address of a statement or a carry, which identifies it while the program is not changed.
 fn address_of<T>(x: &T) -> *const () {
     std::ptr::from_ref(x).cast()
 }

@@ -1,7 +1,7 @@
 //! Which variables need `mut`: those that a statement changes where they may have a value, since the compiler of Rust warns
 //! about any other `mut`.
 //!
-//! A statement in a loop may change what an earlier iteration stored in a variable of a block around the loop.
+//! A statement in a loop may change a variable of a block around the loop, in which an earlier iteration stored a value.
 
 use super::declarations::{Declaration, Declarations, is_number};
 use super::liveness::{Cell, Unread};

@@ -1,4 +1,4 @@
-//! Numbers that are stored once are replaced by the stored scalar, and stores of what a number holds already are removed.
+//! Loads of numbers that are stored once are replaced by the stored scalars. Stores of the value that a number holds are removed.
 
 use super::declarations::{is_local, is_number};
 use crate::loop_ir::{Arg, BufferId, Carry, Expr, Kernel, Rewriter, ScalarId, Stmt, VarId, visit};

@@ -89,7 +89,7 @@ fn movement() {
 /// The last of `n` numbers from a start to an end must be exactly the end, although rounding makes
 /// `(n - 1) * (1 / (n - 1))` less than 1 for some n, of which 50 is the smallest.
 #[test]
-fn ranges_end_where_they_are_told() {
+fn ranges_end_at_the_given_end() {
     for n in [2, 3, 50, 99, 104] {
         let x = run(|()| linspace(0.0, 1.0, n, Dtype::F64), ()).unwrap().to_vec::<f64>().unwrap();
         assert_eq!((x[0], x[n - 1], x.len()), (0.0, 1.0, n));

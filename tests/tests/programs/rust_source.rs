@@ -1,4 +1,5 @@
-//! Programs as Rust source: rustc compiles the text without warnings, and its results are those of `jit(f).call` to rounding.
+//! Programs as Rust source: the results are those of `jit(f).call` to rounding, and rustc compiles the programs that have names here
+//! without warnings.
 //!
 //! `BLESS=1 cargo test -p tapeloom-tests --test programs rust_source::` writes the source of two derivatives to
 //! `data/rust_source.txt`.
@@ -35,7 +36,14 @@ fn case<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B>(
     args.tensors(&mut leaves);
     let want = tree_leaves(&f.call(args).unwrap());
     let args = leaves.iter().map(|x| (**x).clone()).collect();
-    SourceCase { name: name.to_owned(), text, args, want, agreement: ROUNDING }
+    SourceCase {
+        name: name.to_owned(),
+        text,
+        args,
+        want,
+        agreement: ROUNDING,
+        may_have_unused: false,
+    }
 }
 
 fn numbers(shape: &[usize], scale: f64) -> Tensor {
@@ -261,7 +269,7 @@ fn random_source(
     let want = tapeloom_backend::compile(m, f, &options)?.call(&args.iter().collect::<Vec<_>>())?;
     let is_single = args.iter().chain(&want).any(|x| x.dtype() == Dtype::F32);
     let agreement = if is_single { SINGLE } else { ROUNDING };
-    Ok(Some(SourceCase { name, text, args: args.to_vec(), want, agreement }))
+    Ok(Some(SourceCase { name, text, args: args.to_vec(), want, agreement, may_have_unused: true }))
 }
 
 fn all_ones(ty: &ArrayType) -> Tensor {
@@ -277,7 +285,14 @@ fn random_sources() -> Vec<SourceCase> {
         let x = program.argument();
         if let (Ok(text), Ok((y, g))) = (f.rust(&x, &format!("loops_{seed}")), f.call(&x)) {
             let (name, agreement) = (format!("loops_{seed}"), Agreement::relative(1e-6));
-            cases.push(SourceCase { name, text, args: vec![x], want: vec![y, g], agreement });
+            cases.push(SourceCase {
+                name,
+                text,
+                args: vec![x],
+                want: vec![y, g],
+                agreement,
+                may_have_unused: true,
+            });
         }
         let mut m = Module::new();
         let recipe = Recipe::draw(seed);

@@ -1,4 +1,4 @@
-//! Compiled programs: what they need and return, and their executions.
+//! Compiled programs: their arguments and results, and their executions.
 //!
 //! The invariants that comments cite stand at the top of `mod.rs`.
 
@@ -233,8 +233,8 @@ impl RawExecutable {
         args.output_lists = output_lists.as_ptr();
         args.device_complete_events = events.as_mut_ptr();
         // SAFETY: invariants 1 to 4: there is a list of arguments and a list of as many results as the plugin states for
-        // each device, and room for its event; all lists live until the call returns. The plugin holds what it needs of
-        // the arguments beyond the call.
+        // each device, and room for its event; all lists live until the call returns. After the call, the
+        // plugin itself holds the arguments until it has read them.
         unsafe { call!(self.client.table, loaded_executable_execute, &mut args)? };
         // Owners first, so that nothing is leaked if a pointer is null.
         let own = |pointer: *mut api::BufferObject| {

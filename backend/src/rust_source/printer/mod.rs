@@ -88,7 +88,7 @@ pub(super) struct Printer<'s, 'p> {
     /// The equations of the innermost statement that has some, and its line.
     equations: (Option<&'p Origins>, Loc),
     /// The lines of the last comment, if no loop ended behind it.
-    told: Option<SourceLines>,
+    last_comment: Option<SourceLines>,
     out: String,
     depth: usize,
 }
@@ -124,7 +124,7 @@ impl<'s, 'p> Printer<'s, 'p> {
             own_tapes: BTreeSet::new(),
             ranges: ValueRanges::of(kernel),
             equations: (None, None),
-            told: None,
+            last_comment: None,
             out: String::new(),
             depth: 1,
         };
@@ -177,15 +177,15 @@ impl<'s, 'p> Printer<'s, 'p> {
         let lines = stmt.origins().map_or_else(|| around.clone(), SourceLines::of);
         let comment = lines.comment();
         let first = stmt.blocks().first().and_then(|block| block.first()).and_then(Stmt::origins);
-        let is_told_inside = matches!(stmt, Stmt::Nest { .. })
+        let has_inner_comment = matches!(stmt, Stmt::Nest { .. })
             && first.is_some_and(|first| !SourceLines::of(first).comment().is_empty());
-        if lines == *around || comment.is_empty() || is_told_inside {
+        if lines == *around || comment.is_empty() || has_inner_comment {
             return around.clone();
         }
-        if self.told.as_ref() == Some(&lines) {
+        if self.last_comment.as_ref() == Some(&lines) {
             return lines;
         }
-        self.told = Some(lines.clone());
+        self.last_comment = Some(lines.clone());
         if self.depth == 1 && !self.out.is_empty() {
             self.line("");
         }
@@ -216,7 +216,7 @@ impl<'s, 'p> Printer<'s, 'p> {
         for stmt in statements {
             self.statement(stmt, around)?;
             if stmt.shape().flow.is_loop() {
-                self.told = None;
+                self.last_comment = None;
             }
         }
         Ok(())

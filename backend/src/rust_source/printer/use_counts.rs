@@ -1,4 +1,4 @@
-//! How often and where scalars are used, which decides what gets a name.
+//! The uses of scalars: a scalar with one use needs no name.
 
 use super::Printer;
 use crate::loop_ir::{Arg, CursorTarget, Expr, Extent, ScalarId, Stmt, TapeStmt, visit};
