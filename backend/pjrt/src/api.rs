@@ -1,9 +1,9 @@
 //! The structs of the PJRT C API, laid out as in `pjrt_c_api.h` of version 0.81.
 //!
-//! Every struct that is passed to the plugin begins with its own size, by which the plugin knows the fields that the
-//! caller knows. Later versions append fields to structs and functions to the table, and change no field in front of
-//! them, so structs of version 0.81 are understood by later plugins. `layout_tests.rs` compares all sizes and offsets
-//! with the header.
+//! Every struct that is passed to the plugin begins with its own size, from which the plugin derives which fields the
+//! caller's version has. Later versions append fields to structs and functions to the table, and change no field in
+//! front of them, so structs of version 0.81 are understood by later plugins. `layout_tests.rs` compares all sizes and
+//! offsets with the header.
 //!
 //! Names of structs are those of the header without `PJRT_` and underscores; names of fields are those of the header.
 
@@ -102,7 +102,7 @@ pub(crate) struct ExtensionBase {
     pub(crate) next: *mut ExtensionBase,
 }
 
-/// The value of a [`NamedValue`]; the field `type` says which.
+/// The value of a [`NamedValue`]; the field `type` selects the member of the union.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) union Value {
@@ -321,7 +321,7 @@ args! {
 /// type than they expect. With this ABI an exception ends the process; with `"C"` its behaviour would be undefined.
 pub(crate) type Call<A> = Option<unsafe extern "C-unwind" fn(args: *mut A) -> *mut PjrtError>;
 
-/// A function of the table that returns no error.
+/// A function of the table that cannot fail, so it returns no error.
 pub(crate) type CallWithoutError<A> = Option<unsafe extern "C-unwind" fn(args: *mut A)>;
 
 /// Declares the table of functions and their offsets. `_` marks a function that is not called here.

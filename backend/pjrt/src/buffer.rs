@@ -14,18 +14,18 @@ pub struct Buffer {
     shared: Arc<Shared>,
     pub(crate) raw: RawBuffer,
     of: Arc<ArrayType>,
-    /// Whether the array is known to lie in row-major order on the device.
+    /// Whether the array is certain to be in row-major order on the device.
     row_major: bool,
     device: Device,
-    /// The end of the array's life: a deletion or a donation.
+    /// The reason why the buffer has no memory anymore, once it was deleted or donated.
     ended: OnceLock<End>,
 }
 
-/// Why a buffer has no memory any more.
+/// The reason why a buffer has no memory anymore.
 #[derive(Clone)]
 enum End {
     Deleted,
-    /// An execution of the program with this name took the memory over.
+    /// The buffer was donated: an execution of the program with this name took over its memory.
     Donated(Arc<str>),
 }
 
@@ -41,7 +41,7 @@ impl Buffer {
         Buffer { shared, raw, of, row_major, device, ended: OnceLock::new() }
     }
 
-    /// Returns element type and dimensions.
+    /// Returns the element type and the dimensions.
     pub fn array_type(&self) -> &ArrayType {
         &self.of
     }
@@ -92,7 +92,7 @@ impl Buffer {
         self.raw.ready()?.wait()
     }
 
-    /// Returns whether the array has its values, or an error in their place.
+    /// Returns whether the array's computation has ended, with values or with an error.
     pub fn is_ready(&self) -> Result<bool, Error> {
         self.alive()?;
         self.raw.ready()?.is_ready()
@@ -138,8 +138,8 @@ impl Buffer {
         Err(Error::new(ErrorKind::Deleted, message))
     }
 
-    /// Returns the order of dimensions on the device, the fastest varying first, if it may differ from `expected`. Arrays
-    /// that are row-major for certain are not asked for their order if that is expected.
+    /// Returns the order of dimensions on the device, the fastest varying first, if it may differ from `expected`. The
+    /// plugin is not asked if the array is certainly row-major and `expected` is row-major.
     pub(crate) fn other_order(&self, expected: &[i64]) -> Option<Vec<i64>> {
         if self.row_major && is_row_major(expected) {
             return None;
@@ -147,7 +147,8 @@ impl Buffer {
         self.raw.minor_to_major().filter(|order| order != expected)
     }
 
-    /// Asks the plugin whether an execution of a program took the memory over, and remembers it.
+    /// Asks the plugin whether an execution of the program with this name took over the memory. If so, later uses of
+    /// the buffer are errors that name the program.
     pub(crate) fn note_donation(&self, name: &Arc<str>) -> Result<(), Error> {
         if self.raw.is_deleted()? {
             self.ended.get_or_init(|| End::Donated(name.clone()));

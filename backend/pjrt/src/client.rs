@@ -123,7 +123,7 @@ impl Client {
         )
     }
 
-    /// Returns whether a buffer lies on a device of this client.
+    /// Returns whether a buffer belongs to this client, that is, lies on one of its devices.
     pub fn owns(&self, buffer: &Buffer) -> bool {
         buffer.is_of(&self.shared)
     }

@@ -73,8 +73,8 @@ impl CompileOptions {
         self
     }
 
-    /// Sets the devices by their ids: those of all partitions of the first replica, then of the second, and so on. Without
-    /// this option the plugin chooses the devices.
+    /// Sets the ids of the devices on which the program runs: for the first replica the devices of all its partitions,
+    /// then those of the second replica, and so on. Without this option the plugin chooses the devices.
     pub fn device_ids(mut self, ids: impl IntoIterator<Item = i32>) -> CompileOptions {
         self.device_ids = Some(ids.into_iter().collect());
         self
@@ -92,7 +92,8 @@ impl CompileOptions {
         self.replicas as usize * self.partitions as usize
     }
 
-    /// Checks what plugins do not check, or check by ending the process, with the ids of the client's devices.
+    /// Returns an error for options that plugins do not check, or answer by ending the process. `known` are the ids of
+    /// the client's devices.
     pub(crate) fn check(&self, known: &[i32]) -> Result<(), Error> {
         let (replicas, partitions) = (self.replicas, self.partitions);
         if replicas == 0 || partitions == 0 {
@@ -126,7 +127,7 @@ impl CompileOptions {
     /// Returns the bytes of a `CompileOptionsProto`.
     pub(crate) fn to_proto(&self) -> Vec<u8> {
         let build = Message::default()
-            // -1 says that there is no device ordinal; without the field, the option would be device 0.
+            // The device ordinal -1 means that there is none. Without the field, the ordinal would be 0.
             .int(1, -1)
             .int(4, self.replicas.into())
             .int(5, self.partitions.into())
@@ -165,7 +166,7 @@ impl CompileOptions {
 mod tests {
     use super::*;
 
-    /// The number -1 in ten bytes, as field 1.
+    /// The field 1 with the number -1, encoded in ten bytes.
     const NO_ORDINAL: [u8; 11] = [0x08, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01];
 
     fn check(options: &CompileOptions, build: &[u8], rest: &[u8]) {

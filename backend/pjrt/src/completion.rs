@@ -21,7 +21,7 @@ impl Completion {
     pub fn wait(&self) -> Result<(), Error> {
         let mut first = Ok(());
         for event in &*self.events {
-            // Every event is awaited, so that nothing runs any more when an error is returned.
+            // Wait for all events before returning an error, so that nothing runs anymore when the caller sees it.
             first = first.and(event.wait());
         }
         first
@@ -44,15 +44,15 @@ impl fmt::Debug for Completion {
     }
 }
 
-/// The executions of a client that nothing has waited for, the oldest first.
+/// The executions of a client that have not been waited for, the oldest first.
 ///
 /// An execution returns before it has run. Without a bound, a loop that never reads a result would start executions faster
 /// than devices complete them, and hold the memory of all.
 pub(crate) struct InFlight {
     limit: usize,
     queue: Mutex<Queue>,
-    /// Held while a program for several devices starts: two programs with collective operations that start at once could
-    /// take the devices' threads in different orders, and wait for each other.
+    /// Held while a program for several devices starts. If two programs with collective operations started at the same
+    /// time, each could get some of the threads of the devices, and both would wait forever.
     starting: Mutex<()>,
 }
 
@@ -79,8 +79,8 @@ impl InFlight {
         while self.retire_oldest(self.limit) {}
     }
 
-    /// If at least `count` executions are in the queue, waits for the oldest and removes it, keeping its error. Returns
-    /// whether there were so many.
+    /// If at least `count` executions are in the queue, waits for the oldest, removes it and stores its error. Returns
+    /// whether there were at least `count`.
     fn retire_oldest(&self, count: usize) -> bool {
         let oldest = {
             let queue = self.queue();
@@ -88,7 +88,8 @@ impl InFlight {
         };
         let Some(oldest) = oldest else { return false };
         let ended = oldest.wait();
-        // The execution stayed in the queue until now, so that other threads wait for it, too. One of them removes it.
+        // The execution stayed in the queue during the wait, so that other threads could wait for it, too. Only one
+        // thread removes it.
         let mut queue = self.queue();
         if queue.executions.front().is_some_and(|front| Arc::ptr_eq(&front.events, &oldest.events))
         {

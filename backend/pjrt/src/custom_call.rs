@@ -104,7 +104,7 @@ impl<'a> CustomCall<'a> {
         &mut self.results
     }
 
-    /// Returns an argument, or an error if there are fewer.
+    /// Returns the argument with this number. The error is that there are fewer arguments.
     pub fn argument(&self, number: usize) -> Result<&ArrayRef<'a>, Error> {
         let count = self.arguments.len();
         self.arguments.get(number).ok_or_else(|| {
@@ -114,7 +114,7 @@ impl<'a> CustomCall<'a> {
         })
     }
 
-    /// Returns a result, or an error if there are fewer.
+    /// Returns the result with this number. The error is that there are fewer results.
     pub fn result(&mut self, number: usize) -> Result<&mut ArrayMut<'a>, Error> {
         let count = self.results.len();
         self.results.get_mut(number).ok_or_else(|| {
@@ -124,13 +124,13 @@ impl<'a> CustomCall<'a> {
         })
     }
 
-    /// Returns the attribute with a name; `None` if there is none, or one of a type that is not known here.
+    /// Returns the attribute with this name. `None` if there is none, or if its type is not one of [`Attribute`].
     pub fn attribute(&self, name: &str) -> Option<Attribute> {
         self.attributes.get(name)
     }
 }
 
-/// Returns the error of elements with another type, or in memory that is not aligned.
+/// Returns the error for elements that are not of the type `T`, or whose memory is not aligned for `T`.
 fn not_elements<T: Number>(of: &ArrayType) -> Error {
     Error::argument(format!(
         "an array of a custom call is {of}, expected aligned elements of type {}",
@@ -149,7 +149,7 @@ impl<'a> ArrayRef<'a> {
         self.bytes
     }
 
-    /// Returns the elements, in row-major order. The error is that of another type.
+    /// Returns the elements, in row-major order. Returns an error if the array has another element type.
     pub fn elements<T: Number>(&self) -> Result<&'a [T], Error> {
         // SAFETY: every pattern of bits is a value of `T`.
         let (before, elements, behind) = unsafe { self.bytes.align_to::<T>() };
@@ -169,7 +169,7 @@ impl ArrayMut<'_> {
         self.bytes
     }
 
-    /// Returns the elements, in row-major order. The error is that of another type.
+    /// Returns the elements, in row-major order. Returns an error if the array has another element type.
     pub fn elements<T: Number>(&mut self) -> Result<&mut [T], Error> {
         // SAFETY: every pattern of bits is a value of `T`, and every value of `T` is bytes.
         let (before, elements, behind) = unsafe { self.bytes.align_to_mut::<T>() };
@@ -183,7 +183,7 @@ impl ArrayMut<'_> {
 /// A handler.
 struct Handler {
     name: String,
-    /// The path of the plugin that calls it.
+    /// The path of the plugin that calls the handler.
     plugin: PathBuf,
     function: Box<Function>,
 }
@@ -193,7 +193,7 @@ type Function = dyn Fn(&mut CustomCall<'_>) -> Result<(), Error> + Send + Sync;
 /// The handlers of this process, by their slots.
 static HANDLERS: RwLock<Vec<Arc<Handler>>> = RwLock::new(Vec::new());
 
-/// The name of the host among the platforms of XLA.
+/// The name under which XLA knows the platform of the host.
 const HOST: &str = "Host";
 
 impl Plugin {
@@ -241,8 +241,8 @@ impl Plugin {
         let unsupported =
             || format!("{self:?} has no foreign functions, so it cannot call the handler `{name}`");
         let register = register.ok_or_else(|| Error::new(ErrorKind::Unsupported, unsupported()))?;
-        // The lock is held until the plugin has answered, so that slots are taken in order. The plugin probes the handler
-        // meanwhile, which does not take the lock.
+        // Hold the lock until the plugin has answered, so that two registrations do not take the same slot. The plugin
+        // probes the handler meanwhile, which does not need the lock.
         let mut handlers = HANDLERS.write().unwrap_or_else(PoisonError::into_inner);
         // The plugin keeps the first handler of a name, and reports no error.
         if handlers.iter().any(|other| other.name == name && other.plugin == self.path()) {
@@ -277,8 +277,8 @@ impl Plugin {
 /// Returns the extension of the plugin's table that registers handlers.
 fn extension(table: Table) -> Option<&'static FfiExtension> {
     let mut next = table.extensions();
-    // SAFETY: extensions are a list whose end is null, in memory of the plugin, which is never unloaded. One with this type
-    // and at least this size is the struct of the header.
+    // SAFETY: extensions are a list whose end is null, in memory of the plugin, which is never unloaded. An extension
+    // with this type and at least this size is an `FfiExtension`.
     unsafe {
         while let Some(extension) = next.as_ref() {
             if extension.r#type == EXTENSION_FFI
@@ -347,7 +347,7 @@ unsafe extern "C" fn trampoline<const ROW: usize, const COLUMN: usize>(
             return std::ptr::null_mut();
         }
         let frame = &*frame;
-        // A handler that computes is not asked to do anything in other stages.
+        // A handler has nothing to do in the other stages, such as `prepare`.
         if frame.stage != STAGE_EXECUTE {
             return std::ptr::null_mut();
         }
@@ -358,7 +358,7 @@ unsafe extern "C" fn trampoline<const ROW: usize, const COLUMN: usize>(
     }
 }
 
-/// Returns the place for metadata, if the call is a probe.
+/// Returns a pointer to the metadata that the call asks for, if the call is a probe; otherwise `None`.
 ///
 /// # Safety
 ///
@@ -379,8 +379,8 @@ unsafe fn probe(frame: *const CallFrame) -> Option<*mut Metadata> {
 
 /// Answers a probe: the version of the interface for which the handler was made, and no traits.
 ///
-/// The structs here are prefixes of those of every minor version, so the answer is the version of the asking XLA. A frame
-/// that is smaller than expected gets a version that every XLA refuses.
+/// The structs here are prefixes of the structs of every minor version, so the answer repeats the version of the XLA
+/// that probes. A frame that is smaller than expected gets a version that every XLA refuses.
 ///
 /// # Safety
 ///
@@ -410,10 +410,10 @@ unsafe fn answer(frame: *const CallFrame, metadata: *mut Metadata) {
     }
 }
 
-/// The size of a frame up to its attributes.
+/// The size in bytes of a frame up to the end of its attributes.
 const FRAME_SIZE: usize = std::mem::offset_of!(CallFrame, attrs) + size_of::<FfiAttributes>();
 
-/// The size of metadata up to the traits.
+/// The size in bytes of metadata up to the end of the traits.
 const METADATA_SIZE: usize = std::mem::offset_of!(Metadata, traits) + size_of::<u32>();
 
 /// Runs the handler of a slot.
@@ -433,7 +433,8 @@ unsafe fn run(slot: usize, frame: &CallFrame) -> Result<(), Error> {
     };
     // SAFETY: invariant 1.
     let mut call = unsafe { read_call(frame) }.map_err(named)?;
-    // State behind a panic is that of the handler's own shared data, which it must expect, as other threads see it, too.
+    // A handler that panics may leave its own shared data half updated, as other threads see it. Programs that catch
+    // panics have to expect this, so the handler counts as unwind safe.
     match catch_unwind(AssertUnwindSafe(|| (handler.function)(&mut call))) {
         Ok(result) => result.map_err(named),
         Err(payload) => {
@@ -445,7 +446,7 @@ unsafe fn run(slot: usize, frame: &CallFrame) -> Result<(), Error> {
     }
 }
 
-/// Makes an error of XLA.
+/// Returns an error of XLA, made from a Rust error.
 ///
 /// # Safety
 ///
@@ -468,13 +469,13 @@ unsafe fn ffi_error(api: *const FfiApi, error: &Error) -> *mut FfiError {
     unsafe {
         match api.as_ref().and_then(|api| api.error_create) {
             Some(create) => create(&mut args),
-            // Without an error the program would go on with undefined results.
+            // If no error can be made, end the process: the program would continue with undefined results.
             None => std::process::abort(),
         }
     }
 }
 
-/// Reads a call.
+/// Reads the arguments, results and attributes of a call.
 ///
 /// # Safety
 ///
@@ -482,7 +483,8 @@ unsafe fn ffi_error(api: *const FfiApi, error: &Error) -> *mut FfiError {
 unsafe fn read_call(frame: &CallFrame) -> Result<CustomCall<'_>, Error> {
     let sizes = [frame.args.struct_size, frame.rets.struct_size, frame.attrs.struct_size];
     if sizes != [size_of::<FfiArrays>(), size_of::<FfiArrays>(), size_of::<FfiAttributes>()] {
-        // Lists of another size would shift the fields behind them.
+        // The three lists lie one after the other in the frame. If one had another size, the fields of the following
+        // lists would be at other offsets.
         return Err(Error::interface(format!(
             "XLA's lists of arguments, results and attributes have {sizes:?} bytes"
         )));
@@ -557,7 +559,7 @@ unsafe fn read_arrays(arrays: &FfiArrays) -> Result<Vec<(ArrayType, *mut [u8])>,
         let of = ArrayType::new(element, &dims);
         let bytes = of.checked_bytes()?;
         let data = match (bytes, array.data.is_null()) {
-            // Arrays without bytes may have no memory.
+            // XLA may pass null for an array without bytes, but a slice needs a pointer that is not null.
             (0, _) => std::ptr::NonNull::<u64>::dangling().as_ptr().cast(),
             (_, false) => array.data.cast::<u8>(),
             (_, true) => return Err(Error::interface(format!("XLA passed no memory for a {of}"))),
@@ -567,7 +569,7 @@ unsafe fn read_arrays(arrays: &FfiArrays) -> Result<Vec<(ArrayType, *mut [u8])>,
     types.iter().zip(arrays).map(read).collect()
 }
 
-/// The attributes of a call, which are read when they are asked for.
+/// The attributes of a call. An attribute is read when the handler asks for it.
 struct Attributes<'a> {
     /// Invariant 1.
     raw: &'a FfiAttributes,
@@ -602,8 +604,8 @@ unsafe fn names(raw: &FfiAttributes) -> impl Iterator<Item = String> {
 ///
 /// Invariant 1; there is an attribute with this number.
 unsafe fn attribute(raw: &FfiAttributes, at: usize) -> Option<Attribute> {
-    // SAFETY: both lists have an entry for each attribute, and the type says to what the value points. Numbers have as many
-    // bytes as their type.
+    // SAFETY: both lists have an entry for each attribute, and each value has the type that the list of types states. A
+    // number has the size of its type.
     unsafe {
         let value = *raw.attrs.add(at);
         match *raw.types.add(at) {

@@ -238,7 +238,7 @@ mod tests {
     use super::sealed::Bytes;
     use super::*;
 
-    /// Numbers of types are distinct, and those of the C API lead back to their type.
+    /// Numbers of element types are distinct, and `from_pjrt` inverts `pjrt`.
     #[test]
     fn numbers_name_one_type_each() {
         for element in ElementType::ALL {

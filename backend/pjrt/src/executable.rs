@@ -20,7 +20,7 @@ pub struct Executable {
     devices: Vec<Device>,
     results: Vec<Arc<ArrayType>>,
     signature: Option<Signature>,
-    /// The number of devices of all processes that run the program.
+    /// The number of devices that run the program, in all processes.
     device_count: usize,
 }
 
@@ -31,9 +31,9 @@ pub struct ExecutionMemory {
     pub arguments: u64,
     /// Bytes of all results.
     pub results: u64,
-    /// Of the bytes of results, those in memory of donated arguments.
+    /// The part of `results`, in bytes, that takes over memory of donated arguments.
     pub shared: u64,
-    /// Bytes besides arguments and results.
+    /// Bytes of memory that an execution needs besides arguments and results.
     pub temporary: u64,
 }
 
@@ -60,9 +60,9 @@ fn next_launch() -> i32 {
 /// An execution that was started: its results on each device, and its completion.
 #[derive(Debug)]
 pub struct Execution {
-    /// For each device, in the order of [`Executable::devices`], the results.
+    /// The results on each device, in the order of [`Executable::devices`].
     pub results: Vec<Vec<Buffer>>,
-    /// The completion on all devices.
+    /// The completion of the execution on all devices.
     pub completion: Completion,
 }
 
@@ -75,7 +75,8 @@ impl Executable {
         let devices =
             raw.devices()?.iter().map(|device| shared.device(device)).collect::<Result<_, _>>()?;
         let results = raw.results()?.into_iter().map(Arc::new).collect();
-        // Plugins need not offer the optimized program. Without it the plugin checks the arguments.
+        // A plugin may lack the optimized program, from which the types of arguments are read. Then only the plugin
+        // checks arguments.
         let program =
             raw.optimized_program().map(|(format, bytes)| OptimizedProgram::new(format, bytes));
         let signature = program.ok().and_then(|program| program.signature());
@@ -156,8 +157,8 @@ impl Executable {
     /// Starts an execution with a list of arguments for each device, and donates the arguments that the program takes over
     /// (`tf.aliasing_output` and `jax.buffer_donor` in its text).
     ///
-    /// The call returns before the program has run. If as many executions are in flight as the options of the client
-    /// permit, it first waits for the oldest.
+    /// The call returns before the program has run. If the number of executions in flight has reached the limit in the
+    /// client's options, the call first waits for the oldest execution.
     ///
     /// Errors: numbers, types or devices of arguments do not fit; an argument was deleted or donated; those of the plugin.
     /// An error of the execution itself is that of its completion and of its results.
@@ -192,7 +193,7 @@ impl Executable {
             let launch = if self.device_count > 1 { next_launch() } else { 0 };
             self.raw.execute(&raw, &kept, launch)
         };
-        // A failed start may have donated arguments, too.
+        // A start that failed may have donated arguments as well, so ask about each.
         for list in arguments {
             let donated = |number: usize| self.donated().is_none_or(|donated| donated[number]);
             for (number, buffer) in list.iter().enumerate() {
@@ -219,7 +220,7 @@ impl Executable {
         Ok(Execution { results, completion })
     }
 
-    /// Returns whether a result is known to lie in row-major order.
+    /// Returns whether a result is certain to be in row-major order.
     fn is_row_major(&self, result: usize) -> bool {
         let signature = self.signature.as_ref();
         let order = signature.and_then(|signature| signature.result_orders.get(result));
@@ -244,7 +245,7 @@ impl Executable {
         Ok(())
     }
 
-    /// Checks numbers, types and devices of arguments, and that they are alive.
+    /// Checks the number, types and devices of the arguments, and that none was deleted or donated.
     fn check(&self, arguments: &[&[&Buffer]]) -> Result<(), Error> {
         let name = &self.name;
         if arguments.len() != self.devices.len() {
@@ -280,7 +281,7 @@ impl Executable {
                 if let Some((expected, found)) =
                     order.and_then(|order| Some((order, buffer.other_order(order)?)))
                 {
-                    // The plugin would take the elements in the wrong order.
+                    // The plugin would read the elements in the wrong order without an error.
                     return Err(Error::argument(format!(
                         "{} has its dimensions in the order {found:?} on the device, the fastest varying first; expected \
                          {expected:?}. Copy it to the host and back, or remove `mhlo.layout_mode`",

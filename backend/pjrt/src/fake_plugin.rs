@@ -1,7 +1,7 @@
 //! A plugin of a few lines, whose functions fail on request and whose objects are counted.
 //!
-//! Plugins of XLA rarely fail, so only this one shows what the client does with an error, a missing function or a null
-//! pointer of each function: it returns an error and leaks nothing.
+//! Plugins of XLA rarely fail. This plugin lets each function return an error or a null pointer, or be missing; the
+//! tests check that the client then returns an error and leaks nothing.
 
 #![expect(unsafe_code, reason = "a library in C, in Rust")]
 
@@ -15,7 +15,7 @@ use crate::plugin::Plugin;
 use std::cell::{Cell, RefCell};
 use std::ffi::{CStr, c_char, c_int};
 
-/// The result of a function that is spoiled.
+/// The way in which a function fails on request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fault {
     /// The function returns an error.
@@ -25,11 +25,11 @@ enum Fault {
 }
 
 thread_local! {
-    /// The objects that exist.
+    /// The number of objects that were made and not yet destroyed.
     static ALIVE: Cell<isize> = const { Cell::new(0) };
-    /// The functions that are spoiled.
+    /// The functions that fail, each with the way in which it fails.
     static SPOILED: RefCell<Vec<(&'static str, Fault)>> = const { RefCell::new(Vec::new()) };
-    /// The functions that were called.
+    /// The functions that were called, in order.
     static CALLED: RefCell<Vec<&'static str>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -99,7 +99,7 @@ macro_rules! functions {
         /// The names of the functions.
         const NAMES: &[&str] = &[$(stringify!($name)),*];
 
-        /// Returns the table, without the function `missing`.
+        /// Returns the table of this plugin in which the function `missing` is null.
         fn table(missing: &str) -> Table {
             // SAFETY: zeros are a table without functions.
             let mut table: Api = unsafe { std::mem::zeroed() };
@@ -195,8 +195,8 @@ functions! {
     loaded_executable_execute(args: LoadedExecutableExecuteArgs) {
         assert_eq!((args.num_devices, args.num_args), (2, 1));
         for device in 0..2 {
-            // SAFETY: the client passes room for two events and for two lists of two results. Of these eight objects, the
-            // result 0 of the device 1 is that which may be null.
+            // SAFETY: the client passes room for two events and for two lists of two results. Of these six objects,
+            // only result 0 of device 1 is null on request.
             unsafe {
                 *args.device_complete_events.add(device) = make("");
                 let results = *args.output_lists.add(device);
@@ -215,7 +215,7 @@ functions! {
         (args.dims, args.num_dims) = (LISTS.dims[start..].as_ptr(), rank);
     }
     buffer_device(args: BufferDeviceArgs) {
-        // The next device, each time a result 0 is asked for.
+        // The client asks for the device of two buffers in turn: result 0 of device 0 and result 0 of device 1.
         let device = NEXT_DEVICE.get();
         NEXT_DEVICE.set(device + 1);
         let spoiled = spoiled("buffer_device", Fault::Null);
@@ -252,7 +252,7 @@ unsafe fn number_results(first: *mut api::BufferObject, second: *mut api::Buffer
 
 /// Returns the number of a result.
 unsafe fn number(buffer: *mut api::BufferObject) -> usize {
-    // SAFETY: `make` made it.
+    // SAFETY: `make` made the buffer, which holds a number.
     unsafe { *buffer.cast::<u64>() as usize }
 }
 
@@ -292,8 +292,8 @@ fn every_function_is_called_and_every_object_is_destroyed() {
     assert_eq!(not, [&"error_get_code"], "functions that the test does not reach");
 }
 
-/// Functions whose error cannot be reported or does not matter: owners are dropped, a code is only part of an error, and
-/// optimized programs and orders of dimensions are hints.
+/// Returns whether an error of the function is ignored, because it cannot be reported or does not matter: owners are
+/// dropped, a code is only part of an error, and optimized programs and orders of dimensions are hints.
 fn error_is_ignored(name: &str) -> bool {
     let hints = ["error_get_code", "buffer_get_memory_layout"];
     name.ends_with("_destroy") || hints.contains(&name)
@@ -306,7 +306,7 @@ fn an_error_of_each_function_is_returned_and_nothing_leaks() {
         SPOILED.set(vec![(*name, Fault::Error)]);
         let found = use_all(table(""));
         SPOILED.take();
-        // Objects that a failed function did not destroy stay alive; errors are always destroyed.
+        // If the function that destroys an object fails, the object stays alive. Errors are always destroyed.
         let calls = CALLED.take().into_iter().filter(|called| called == name).count();
         let expected = if name.ends_with("_destroy") { calls } else { 0 };
         assert_eq!(ALIVE.replace(0), expected.cast_signed(), "{name}");
@@ -318,7 +318,7 @@ fn an_error_of_each_function_is_returned_and_nothing_leaks() {
     }
 }
 
-/// An error of the function that reads the code of an error.
+/// The function that returns the code of an error fails itself.
 #[test]
 fn an_error_without_a_code_is_unknown() {
     SPOILED.set(vec![("client_create", Fault::Error), ("error_get_code", Fault::Error)]);

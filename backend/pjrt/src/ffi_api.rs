@@ -166,7 +166,7 @@ structs! {
     }
 }
 
-/// An error of a handler, which XLA owns.
+/// An error that a handler made. XLA owns it.
 #[repr(C)]
 pub(crate) struct FfiError {
     _private: [u8; 0],

@@ -6,7 +6,7 @@ use crate::ffi_api;
 /// Numbers that a C compiler computed from the header.
 const EXPECTED: &str = include_str!("layout.txt");
 
-/// Returns a name without the marks in which C and Rust differ.
+/// Returns a name without the characters in which names in C and in Rust differ.
 fn plain(name: &str) -> String {
     name.trim_start_matches("r#").trim_start_matches("PJRT_").replace('_', "").to_lowercase()
 }

@@ -57,7 +57,7 @@ mod custom_call;
 mod element;
 mod error;
 mod executable;
-// Some functions are called in debug builds only, to check results.
+// Some functions exist in debug builds only, where they check results.
 #[cfg(all(test, debug_assertions))]
 mod fake_plugin;
 mod ffi_api;

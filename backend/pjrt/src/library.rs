@@ -7,7 +7,7 @@ use crate::error::{Error, ErrorKind};
 use std::ffi::c_void;
 use std::path::Path;
 
-/// The oldest minor version of the C API with which the tests run.
+/// The oldest minor version of the C API that is supported, because tests run with a plugin of it.
 pub(crate) const OLDEST_MINOR: i32 = 81;
 
 /// The function of a plugin that returns its table.
@@ -51,7 +51,7 @@ pub(crate) fn load(path: &Path) -> Result<&'static Api, Error> {
     // SAFETY: the table has at least the size of `Api`, whose fields stand at the same offsets in all versions since
     // `OLDEST_MINOR`; the plugin does not change it once it is returned, and never frees it.
     let table = unsafe { &*table };
-    // Without these functions no error could be read, and no copy to the host could be waited for.
+    // Without these functions, errors could not be read and copies to the host could not be awaited.
     let complete = table.error_destroy.is_some()
         && table.error_message.is_some()
         && table.error_get_code.is_some()
@@ -92,9 +92,10 @@ fn symbol(path: &Path, name: &std::ffi::CStr) -> Result<*mut c_void, Error> {
         fn dlsym(library: *mut c_void, name: *const c_char) -> *mut c_void;
         fn dlerror() -> *const c_char;
     }
-    /// Resolves all symbols at once, so that a missing one is an error here.
+    /// The flag that resolves all symbols on loading, so that a missing symbol is an error here and not at its first
+    /// call.
     const NOW: c_int = 2;
-    /// Keeps symbols private: two plugins contain different versions of the same C++ functions.
+    /// The flag that keeps symbols private, because two plugins contain different versions of the same C++ functions.
     const LOCAL: c_int = if cfg!(target_vendor = "apple") { 4 } else { 0 };
     let failed = |what: &str| {
         // SAFETY: the function has no arguments and no conditions.

@@ -34,7 +34,7 @@ impl Plugin {
     /// ```
     pub fn at(path: impl AsRef<Path>) -> Result<Plugin, Error> {
         let path = path.as_ref();
-        // A missing file has no canonical path; `load` says so.
+        // A missing file has no canonical path; `load` then reports the missing file.
         let canonical = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(plugin) = loaded.get(&canonical) {
@@ -57,7 +57,7 @@ impl Plugin {
         }
     }
 
-    /// Wraps a table that belongs to no library.
+    /// Wraps a table that comes from no library.
     #[cfg(all(test, debug_assertions))]
     pub(crate) fn of_table(table: Table) -> Plugin {
         Plugin { table, path: Path::new("table").into() }
@@ -86,7 +86,7 @@ impl fmt::Debug for Plugin {
     }
 }
 
-/// Returns the message for users without a plugin.
+/// Returns the part of an error message that says how to get a plugin.
 fn how_to_get_one() -> String {
     format!(
         "the environment variable {PLUGIN_VARIABLE} is not set; expected the path of a PJRT plugin. Plugins for CPUs are \

@@ -138,7 +138,7 @@ fn aliases(module: &[u8]) -> Result<Vec<(usize, usize)>, Malformed> {
     let entries = message(module, 8)?.map_or(Ok(Vec::new()), |list| messages(list, 1))?;
     let number = |n: i64| usize::try_from(n).map_err(|_| Malformed);
     let pair = |entry| {
-        // The index of a single result is empty.
+        // A program with a single result has an empty index.
         let result = ints(entry, 1)?.first().copied().unwrap_or(0);
         Ok((number(int(entry, 2)?)?, number(result)?))
     };
@@ -189,7 +189,7 @@ fn order(shape: &[u8]) -> Result<Vec<i64>, Malformed> {
     message(shape, 5)?.map_or(Ok(Vec::new()), |layout| ints(layout, 1))
 }
 
-/// The number of tuples among XLA's element types.
+/// The number of the type *tuple* among XLA's element types.
 const TUPLE: i64 = 13;
 
 /// `ShapeProto { element_type (2), dimensions (3) }`
@@ -278,7 +278,8 @@ mod tests {
         let whole = module().finish();
         for length in 1..whole.len() {
             let cut = of("hlo", whole[..length].to_vec());
-            // No prefix panics; one that ends between two fields has fewer of them.
+            // Reading a truncated program must not panic. If it ends between two fields, the rest of the fields is
+            // missing.
             let _ = (cut.signature(), cut.operations(), cut.aliases());
         }
         assert_eq!(of("hlo", whole[..whole.len() - 1].to_vec()).operations(), None);

@@ -76,11 +76,11 @@ impl Message {
 pub(crate) enum Value<'a> {
     Int(u64),
     Bytes(&'a [u8]),
-    /// 4 or 8 bytes, of which no reader here needs the number.
+    /// A value of 4 or 8 bytes. No reader here needs it, so it is not stored.
     Fixed,
 }
 
-/// Bytes that are no message.
+/// The error that bytes are not a valid message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Malformed;
 
@@ -170,7 +170,7 @@ pub(crate) fn push_ints(list: &mut Vec<i64>, value: Value<'_>) -> Result<(), Mal
 mod tests {
     use super::*;
 
-    /// The examples of the format's documentation.
+    /// Encodings from the examples in the format's documentation.
     #[test]
     fn bytes_are_those_of_the_format() {
         assert_eq!(Message::default().int(1, 150).finish(), [0x08, 0x96, 0x01]);

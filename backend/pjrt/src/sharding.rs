@@ -48,7 +48,7 @@ struct OpSharding {
     tiles: Vec<i64>,
     devices: Vec<i64>,
     replicates_last: bool,
-    /// The types of further dimensions of the tiles.
+    /// The types of the additional last dimensions of the tile array, which number copies of a tile.
     last_dims: Vec<i64>,
     iota_dims: Vec<i64>,
     iota_order: Vec<i64>,
@@ -113,7 +113,7 @@ impl OpSharding {
         let copies = match (self.replicates_last, self.last_dims.as_slice()) {
             (false, []) => 1,
             (true, []) | (false, [REPLICATED]) => tiles.pop()?,
-            // A dimension of another type is divided by hand.
+            // Any other type of dimension belongs to programs that divide their arrays by hand.
             _ => return None,
         };
         let devices = match sizes(&self.devices)? {

@@ -99,7 +99,7 @@ impl Shared {
 /// Executions use the client, so they complete before it is destroyed.
 impl Drop for Shared {
     fn drop(&mut self) {
-        // `drop` cannot report an error; callers that need the errors of executions wait for them.
+        // `drop` cannot return an error. Callers that need the errors of executions call `wait` before.
         let _ = self.in_flight.wait();
     }
 }

@@ -1,6 +1,7 @@
 //! Sums into a part of an array, which are written as a sum with a padded array.
 //!
-//! A reverse pass adds a cotangent to a part of another one, where slices read overlapping parts:
+//! The reverse pass of slices that overlap adds the cotangent of one slice to a part of the cotangent of the whole
+//! array:
 //!
 //! ```text
 //! dynamic_update_slice(x, a + x[box], start of the box) = x + pad(a)
@@ -25,7 +26,7 @@ pub(super) struct Accumulation {
 }
 
 impl Definitions<'_> {
-    /// Returns the sum that an update of a part is; `None` if it is none.
+    /// Returns the accumulation that an update of a part of an array is; `None` if the update adds nothing to the part.
     pub(super) fn accumulation(&self, e: &Equation) -> Option<Accumulation> {
         let [x, part, starts @ ..] = e.operands.as_slice() else { return None };
         let start = |x: &Atom| match x {
@@ -68,7 +69,7 @@ impl Definitions<'_> {
 impl Accumulation {
     /// Appends the sum of `x` and the padded array.
     pub(super) fn emit(&self, w: &mut Writer, x: &Value, added: &Value) -> Value {
-        // The sum with -0 is the other number, also if that is 0 or -0.
+        // Pad floats with -0: `x + -0` is x for every x, while `-0 + 0` would be 0.
         let zero = if x.ty.dtype.is_float() { -0.0 } else { 0.0 };
         let fill = w.constant(Literal::of(x.ty.dtype, zero), &Shape::scalar());
         let extents = x.ty.shape.iter().zip(added.ty.shape.iter());

@@ -76,7 +76,7 @@ pub(super) fn emit(
         Code::Convert(to) => convert(w, &x[0], to),
         Code::Bitcast(to) => bitcast(w, &x[0], to),
         Code::IntegerPow(n) => {
-            // The helper needs values that can be copied, so it gets indices in this list.
+            // `power` copies its values, so give it indices in a list of values.
             let mut all = vec![x[0].clone()];
             let last = power(0, n.unsigned_abs(), |x: usize, y| {
                 all.push(w.same("stablehlo.multiply", &[&all[x], &all[y]]));
@@ -95,7 +95,7 @@ pub(super) fn emit(
     })
 }
 
-/// Returns the bits of `x` as numbers of another dtype of the same width.
+/// Returns the bit patterns of `x`, read as numbers of another dtype of the same width.
 pub(super) fn bitcast(w: &mut Writer, x: &Value, to: Dtype) -> Value {
     let ty = ArrayType::new(to, x.ty.shape.clone());
     w.op("stablehlo.bitcast_convert", &[x], "", ty)
@@ -114,7 +114,8 @@ fn convert(w: &mut Writer, x: &Value, to: Dtype) -> Value {
     if !from.is_float() || to.is_float() {
         return w.convert(x, to);
     }
-    // least <= x < above: truncated. Otherwise the nearest number of the dtype, and 0 for nan. Both bounds are floats.
+    // If `least <= x < above`, x is truncated. Any other x becomes the nearest number of the dtype, and nan becomes 0.
+    // Both bounds are floats.
     let bits = i32::try_from(8 * to.bytes()).unwrap_or(64);
     let (least, above) = match to.is_signed() {
         true => (-2f64.powi(bits - 1), 2f64.powi(bits - 1)),

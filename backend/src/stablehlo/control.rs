@@ -51,22 +51,22 @@ pub(super) fn branch(
     Ok(grouped(w.close(open, ""), &types))
 }
 
-/// Groups values as the types are grouped.
+/// Groups values into lists of the same lengths as the lists of types.
 pub(super) fn grouped(values: Vec<Value>, types: &[Vec<ArrayType>]) -> Vec<Arrays> {
     let mut values = values.into_iter();
     types.iter().map(|types| values.by_ref().take(types.len()).collect()).collect()
 }
 
-/// The places of a loop's values in the state of its `while`.
+/// The indices of a loop's values in the state of its `while`.
 struct State<'a> {
     spec: &'a LoopSpec,
-    /// The place of the trip count, if it is an operand.
+    /// The index of the trip count, if it is an operand of the loop.
     count: Option<usize>,
-    /// For each parameter of the body: its places. Empty for the iteration number.
+    /// For each parameter of the body: the range of its arrays in the state. Empty for the iteration number.
     params: Vec<std::ops::Range<usize>>,
-    /// For each result of the body: its places if it is stacked.
+    /// For each result of the body: the range of its stacked arrays in the state; `None` if the result is not stacked.
     stacks: Vec<Option<std::ops::Range<usize>>>,
-    /// The bound of the number of iterations, if the loop has one.
+    /// The largest number of iterations, if the loop has a limit.
     most: Option<usize>,
 }
 
@@ -157,7 +157,8 @@ pub(super) fn run_loop(
 }
 
 impl State<'_> {
-    /// Appends whether another iteration follows the state: as the loop says, and if `bounded`, within its bound.
+    /// Appends the condition under which another iteration follows: the loop's own condition and, if `bounded`, that
+    /// its limit is not reached.
     fn goes_on(
         &self,
         p: &mut Program<'_>,
@@ -197,7 +198,7 @@ impl State<'_> {
     ) -> Result<Vec<Value>, Problem> {
         let one = w.index(1);
         let next = w.same("stablehlo.add", &[&state[0], &one]);
-        // Downwards, iteration k has the number n - 1 - k.
+        // A loop that runs downwards has the number n - 1 - k in iteration k.
         let i = match self.spec.direction {
             Direction::Up => state[0].clone(),
             Direction::Down => {
@@ -255,7 +256,7 @@ impl State<'_> {
         Ok(())
     }
 
-    /// Replaces the floats among a loop's carries by nan if it ended at its bound.
+    /// If the loop ended at its limit, replaces its float carries by nan.
     fn spoil_unfinished(
         &self,
         p: &mut Program<'_>,

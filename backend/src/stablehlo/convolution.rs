@@ -25,30 +25,31 @@ pub(super) struct Convolution {
     /// The array whose windows are read, and the kernel.
     pub(super) x: Atom,
     pub(super) kernel: Atom,
-    /// The axes of x that are the batch, the groups and the features; axes of extent 1 may be in no list.
+    /// The axes of x by their role: batch, groups or features. Axes of extent 1 may be in none of the lists.
     batch: Vec<usize>,
     groups: Vec<usize>,
     features: Vec<usize>,
     spatial: Vec<Spatial>,
-    /// The kernel's axes: groups and features in the order of those of x, then the axes that the contraction keeps.
+    /// The axes of the kernel by their role: groups and features, in the order of those of x, and the free axes, which
+    /// the result keeps.
     kernel_groups: Vec<usize>,
     kernel_features: Vec<usize>,
     kernel_free: Vec<usize>,
-    /// The axes of the result, in order: indices in the list of groups, batch, spatial axes, kernel's free axes.
+    /// For each axis of the result: its index in the list of groups, batch, spatial axes and the kernel's free axes.
     order: Vec<usize>,
 }
 
 /// An axis of x along which the window moves.
 struct Spatial {
     axis: usize,
-    /// The number of windows, and the distance between them.
+    /// The number of windows, and the distance between neighbouring windows in elements.
     windows: usize,
     stride: i64,
-    /// The axis of the kernel, if there is one, the number of its elements and their distance.
+    /// The axis of the kernel (if there is one), the number of its elements, and their distance in x.
     kernel_axis: Option<usize>,
     taps: usize,
     dilation: i64,
-    /// Whether the kernel is read backwards.
+    /// Whether the kernel's elements are read in reverse order along this axis.
     reversed: bool,
     low: i64,
     divisor: i64,
@@ -107,8 +108,8 @@ impl<'a> Definitions<'a> {
         Some((piece.clone(), e.operands[piece.operand], fill.is_none_or(zero)))
     }
 
-    /// Returns the array whose windows `x` is, and the map of each of its axes. Views that only repeat or reorder axes are
-    /// looked through.
+    /// Returns the array whose windows `x` is, and the map of each of its axes. If a view only repeats or reorders
+    /// axes, its operand is examined instead.
     fn windows(&self, x: Atom) -> Option<(Atom, Vec<AxisMap>)> {
         let (piece, mut array, zero) = self.view(x)?;
         let mut maps = piece.axes;
@@ -138,7 +139,7 @@ impl<'a> Definitions<'a> {
         Some((array, maps))
     }
 
-    /// Returns the convolution that a contraction is; `None` if it is none.
+    /// Returns the convolution that computes the same array as a contraction; `None` if there is none.
     pub(super) fn convolution(
         &self,
         e: &Equation,
@@ -152,7 +153,7 @@ impl<'a> Definitions<'a> {
         (0..2).find_map(|side| self.convolution_of(e, batch, contract, side))
     }
 
-    /// Returns the convolution if operand `side` of the contraction is windows.
+    /// Returns the convolution, if operand `side` of the contraction is the windows of an array.
     fn convolution_of(
         &self,
         e: &Equation,
@@ -184,7 +185,7 @@ impl<'a> Definitions<'a> {
             kernel_free: Vec::new(),
             order: Vec::new(),
         };
-        // For each axis of the windows: its place in a list of the convolution, if it is in the result.
+        // For each axis of the windows that is in the result: its role in the convolution.
         let mut kept: Vec<(usize, Place)> = Vec::new();
         let mut seen = vec![0; extents.len()];
         for (axis, map) in maps.iter().enumerate() {
@@ -230,7 +231,7 @@ impl<'a> Definitions<'a> {
     }
 }
 
-/// The place of an axis of the windows in the lists of a convolution.
+/// The role of an axis of the windows in a convolution, with its index in the list of that role.
 #[derive(Clone, Copy)]
 enum Place {
     Group(usize),
@@ -268,7 +269,8 @@ impl Spatial {
                     (of.kernel_axis, of.taps) = (Some(k), extents[*q]);
                     (of.dilation, of.reversed) = (factor.abs(), *factor < 0);
                     if *factor < 0 {
-                        // Read backwards, the last element of the kernel comes first.
+                        // With a negative factor the kernel is reversed, and its last element is aligned with the first
+                        // element of the window.
                         of.low -= factor * (of.taps as i64 - 1);
                     }
                     summed += 1;
@@ -297,7 +299,7 @@ impl Convolution {
         side: usize,
     ) -> Vec<usize> {
         let (groups, batches) = (self.groups.len(), self.batch.len());
-        // In the result of the operation: batch, groups, the kernel's free axes, then spatial axes.
+        // The order of axes in the result of the operation: batch, groups, the kernel's free axes, spatial axes.
         let free = self.kernel_free.len();
         let place = |q: usize| {
             let found = kept.iter().find(|(axis, _)| *axis == q).map(|(_, place)| *place);
@@ -323,7 +325,7 @@ impl Convolution {
         let product =
             |of: &Value, axes: &[usize]| axes.iter().map(|a| of.ty.shape[*a]).product::<usize>();
         let groups = product(x, &self.groups);
-        // x: batch, groups and features, spatial axes.
+        // Reshape x to the axes batch, groups and features, spatial axes.
         let spatial: Vec<usize> = self.spatial.iter().map(|s| s.axis).collect();
         let dropped = (0..x.ty.shape.len()).filter(|axis| {
             ![&self.batch, &self.groups, &self.features, &spatial].iter().any(|l| l.contains(axis))
@@ -338,7 +340,7 @@ impl Convolution {
         let extents = [product(x, &self.batch), groups * product(x, &self.features)];
         let extents = extents.into_iter().chain(spatial.iter().map(|a| x.ty.shape[*a]));
         let input = w.reshape(&input, extents.collect());
-        // kernel: features, groups and free axes, spatial axes.
+        // Reshape the kernel to the axes features, groups and free axes, spatial axes.
         let taps: Vec<usize> = self.spatial.iter().filter_map(|s| s.kernel_axis).collect();
         let backwards = self.spatial.iter().filter(|s| s.reversed && s.taps > 1);
         let backwards: Vec<usize> = backwards.filter_map(|s| s.kernel_axis).collect();
@@ -371,7 +373,7 @@ impl Convolution {
         );
         let y = ArrayType::new(x.ty.dtype, shape);
         let y = w.generic("stablehlo.convolution", &[&input, &filter], &attributes, y);
-        // The result: all axes of their own, in the order of the contraction.
+        // Separate the merged axes of the result, and bring them into the order of the contraction.
         let extent = |of: &Value, axes: &[usize]| -> SmallVec<[usize; 4]> {
             axes.iter().map(|a| of.ty.shape[*a]).collect()
         };
@@ -381,7 +383,8 @@ impl Convolution {
             .chain(extent(kernel, &self.kernel_free))
             .chain(windows)
             .collect();
-        // A spatial axis without windows of its own has extent 1, and is not in the result.
+        // A spatial axis with one window that the contraction lacks has extent 1 in the operation's result. Reshape
+        // drops it.
         let rest = (0..own.len()).filter(|axis| !self.order.contains(axis));
         let order: Vec<usize> = self.order.iter().copied().chain(rest).collect();
         let y = w.reshape(&y, own);

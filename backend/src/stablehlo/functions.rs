@@ -42,7 +42,7 @@ pub(super) struct Program<'a> {
     uses: BTreeMap<FuncId, usize>,
     symbols: BTreeMap<FuncId, String>,
     taken: BTreeSet<String>,
-    /// The functions that are called and not yet written.
+    /// The functions whose calls are written and whose text is not yet written.
     pending: Vec<FuncId>,
     /// The called functions that the client provides, by their names.
     client: BTreeMap<String, ClientFunction>,
@@ -82,7 +82,7 @@ pub(crate) fn text(
     Ok(Text { text: all, client: p.client.into_values().collect() })
 }
 
-/// Returns, for `f` and each function that it runs, in how many places the function runs.
+/// Returns for `f`, and for each function that `f` runs, the number of places in which the function runs.
 fn uses(module: &Module, f: FuncId) -> BTreeMap<FuncId, usize> {
     let mut uses = BTreeMap::from([(f, 0)]);
     let mut open = vec![f];
@@ -446,7 +446,8 @@ fn needed(f: &Function, definitions: &Definitions<'_>, patterns: &[Option<Patter
     };
     let all = (0..f.equations.len()).flat_map(operands).chain(f.results.iter().copied());
     all.filter_map(|x| definitions.index(x)).for_each(|i| read[i] += 1);
-    // Only equations that a pattern replaces lose their readers, and with them the views that these read.
+    // Equations that a pattern replaces are not written. If an operand of theirs has no other reader, it is not written
+    // either.
     let mut needed = vec![true; f.equations.len()];
     let replaced = patterns.iter().enumerate().filter(|(_, of)| of.is_some());
     let mut open: Vec<usize> = replaced
@@ -465,7 +466,8 @@ fn needed(f: &Function, definitions: &Definitions<'_>, patterns: &[Option<Patter
     needed
 }
 
-/// Returns whether a barrier with this mark holds a decision of the plan of residuals, which the engine must not undo.
+/// Returns whether a barrier with this mark enforces a decision of the plan of residuals, such as a recomputation. The
+/// engine must not revert it by merging equations.
 fn holds_plan(mark: &Mark) -> bool {
     match mark {
         Mark::Rematerialize
@@ -482,7 +484,7 @@ fn holds_plan(mark: &Mark) -> bool {
 fn starts_of(w: &mut Writer, shape: &Shape, sizes: &Shape, starts: Vec<Value>) -> Vec<Value> {
     let room = shape.iter().zip(sizes.iter()).map(|(n, size)| n.saturating_sub(*size));
     let convert = |(start, most): (Value, usize)| match start.ty.dtype {
-        // Numbers of u64 may have no i64, so clamp before the conversion.
+        // A number of u64 may exceed the range of i64, so clamp before the conversion.
         Dtype::U64 => {
             let most = Literal { dtype: Dtype::U64, bits: most as u64 };
             let most = w.constant(most, &Shape::scalar());
@@ -509,7 +511,7 @@ impl Values<'_> {
         }
     }
 
-    /// Returns an operand that is an array.
+    /// Returns an operand that is an array; a tape is an error.
     fn array(&self, w: &mut Writer, x: Atom) -> Result<Value, Problem> {
         self.arrays(w, x).pop().ok_or_else(|| Problem::internal("an operand without arrays"))
     }

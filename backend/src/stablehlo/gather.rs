@@ -28,7 +28,7 @@ impl Addressing<'_> {
     ) -> (Value, Option<Value>) {
         let (n, last) = (self.axes.len(), indices.ty.shape.len() - 1);
         let end = |axis: &usize| x[*axis].saturating_sub(1);
-        // The greatest index along each axis, or the dtype's greatest number if that is less.
+        // The largest valid index along each axis, or the largest number of the indices' dtype if that is smaller.
         let least = w.number(0.0, indices);
         let most: Vec<Value> = (self.axes.iter())
             .map(|axis| {
@@ -64,7 +64,7 @@ pub(super) fn gather(
     let shape = &x.ty.shape;
     let places = indices.ty.shape.len() - 1;
     let zero = Literal::zero(ty.dtype);
-    // Without elements there is nothing to read: the result is empty, or has only dropped reads.
+    // Without elements, nothing is read: either the result is empty, or all reads are dropped and yield zeros.
     if ty.shape.elements() == 0 || shape.elements() == 0 {
         return w.constant(zero, &ty.shape);
     }

@@ -89,7 +89,8 @@ fn inlined(w: &mut Writer, formula: Formula, x: &[Value], custom: bool) -> Resul
     }
 }
 
-/// A value of a recording: a number with its bits, as far as they are needed, or a truth value.
+/// A value of a recording: a truth value, or a number. For a number, its bits are appended when an operation needs
+/// them.
 struct Recorded {
     value: Value,
     bits: Option<Value>,

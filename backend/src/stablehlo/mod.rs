@@ -88,7 +88,7 @@ pub fn text(module: &Module, func: FuncId, options: &Options) -> Result<String, 
     Ok(functions::text(module, func, options, &[])?.text)
 }
 
-/// A program as text, with what its client needs.
+/// A program as text, with the functions that the text calls and that the client has to provide.
 #[cfg(feature = "xla")]
 pub(crate) use functions::text as text_for_client;
 #[cfg(feature = "xla")]

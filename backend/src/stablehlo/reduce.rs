@@ -84,7 +84,7 @@ pub(super) fn arg_sort(
     let before = match x.ty.dtype.is_float() {
         true => {
             let [x_nan, y_nan] = [x, y].map(|x| w.compare("NE", x, x));
-            // The nan comes last of an ascending sort, and first of a descending one.
+            // Nan comes last in an ascending sort, and first in a descending one.
             let (early, late) = if descending { (x_nan, y_nan) } else { (y_nan, x_nan) };
             let late = w.same("stablehlo.not", &[&late]);
             let only = w.same("stablehlo.and", &[&early, &late]);

@@ -20,7 +20,7 @@ pub(super) fn routine(
         let empty = |ty: &ArrayType| w.constant(Literal::zero(ty.dtype), &ty.shape);
         return Ok(types.iter().map(empty).collect());
     }
-    // The routine's own shapes have all batch members on axis 0.
+    // The routine's own shapes have a single batch axis, axis 0, for all batch members.
     let operands: Vec<Value> =
         (call.operand_types().into_iter().zip(x)).map(|(ty, x)| w.reshape(x, ty.shape)).collect();
     let results = match (&call.routine, operands.as_slice()) {

@@ -95,7 +95,7 @@ fn fold(
     Ok(w.close(open, &text).remove(0))
 }
 
-/// The combination of the elements before and the elements themselves.
+/// The function that appends the combination of two adjacent elements, the earlier one first.
 type Combine<'a, const N: usize> =
     dyn FnMut(&mut Writer, [Value; N], [Value; N]) -> Result<[Value; N], Problem> + 'a;
 
@@ -144,7 +144,7 @@ fn lost() -> Problem {
 fn alternating(w: &mut Writer, axis: usize, even: &Value, odd: &Value) -> Value {
     let mut shape = even.ty.shape.clone();
     shape[axis] += odd.ty.shape[axis];
-    // The sum with -0 is the other number, also if that is 0 or -0.
+    // Pad floats with -0: `x + -0` is x for every x, while `-0 + 0` would be 0.
     let zero = if even.ty.dtype.is_float() { -0.0 } else { 0.0 };
     let fill = w.constant(Literal::of(even.ty.dtype, zero), &Shape::scalar());
     let mut spread = |x: &Value, start: usize| {

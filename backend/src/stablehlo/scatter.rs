@@ -78,7 +78,8 @@ fn outside_unless(w: &mut Writer, indices: &Value, mask: &Value) -> Value {
     w.select(&mask, indices, &outside)
 }
 
-/// Returns for each position `[B.., I..]` whether no later update writes to the same one.
+/// Returns for each position `[B.., I..]` whether its update is the last one at that position, so that its value
+/// remains in the result.
 fn last_writes(
     w: &mut Writer,
     of: &Addressing<'_>,
@@ -87,14 +88,14 @@ fn last_writes(
     mask: Option<&Value>,
 ) -> Result<Value, Problem> {
     let last = indices.ty.shape.len() - 1;
-    // The number of each update among those of its batch member.
+    // Number the updates of each batch member.
     let shape = indices.ty.shape.without(&[last]);
     let own: Shape = shape[of.batch..].iter().copied().collect();
     let count = own.elements();
     let numbers = w.iota(ArrayType::new(Dtype::I64, [count]), 0);
     let numbers = w.reshape(&numbers, own);
     let numbers = w.broadcast(&numbers, &(of.batch..last).collect::<Vec<_>>(), &shape);
-    // The array of positions has the batch axes and the indexed axes.
+    // The array that finds the last update of each element has the batch axes and the indexed axes of x.
     let extents = (0..of.batch).chain(of.axes.iter().copied()).map(|axis| x.ty.shape[axis]);
     let none = w.constant(Literal::i64(-1), &extents.collect());
     let axes: Vec<usize> = (of.batch..of.batch + of.axes.len()).collect();

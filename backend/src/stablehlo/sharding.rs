@@ -59,7 +59,7 @@ pub(super) fn whole_positions(w: &mut Writer, indices: &Value) -> Value {
     append(w, indices, &format!("<@mesh, [{open}{{}}]>"))
 }
 
-/// Appends a constraint, whose text is given.
+/// Appends a constraint on the sharding of `x`; `spec` is the partition spec as text.
 fn append(w: &mut Writer, x: &Value, spec: &str) -> Value {
     let text = format!("sdy.sharding_constraint {x} {spec} : {}", super::types::tensor(&x.ty));
     w.free(&text, vec![x.ty.clone()]).remove(0)

@@ -96,7 +96,7 @@ fn written(
             }
         }
     }
-    // The first piece wins, so it is chosen last.
+    // The first piece that has an element provides it. `select` overwrites, so apply the pieces in reverse order.
     let mut y: Option<Value> = None;
     for (piece, found) in boxes.iter().rev() {
         let x = &operands[piece.operand];
@@ -386,7 +386,8 @@ fn concatenation(
     w.concatenate(&parts.iter().collect::<Vec<_>>(), axis)
 }
 
-/// Returns an output axis of small extent that a piece which is no box reads in a sum or twice.
+/// Returns an output axis of small extent whose index occurs in a sum of indices, or twice, in a piece that is no box.
+/// Written index by index along that axis, the piece becomes boxes.
 fn small_axis(boxes: &[(&Piece, Option<Box>)], shape: &Shape) -> Option<usize> {
     let others = boxes.iter().filter(|(_, of)| of.is_none());
     let mut axes: Vec<usize> = Vec::new();

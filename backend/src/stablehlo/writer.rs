@@ -23,7 +23,7 @@ use tapeloom_ir::{ArrayType, Dtype, Literal, Loc, Mesh, Shape};
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Value {
     number: u32,
-    /// The index of the result, if its operation has several.
+    /// The index of this result among the results of its operation, if there are several.
     part: Option<usize>,
     pub(super) ty: ArrayType,
 }
@@ -54,7 +54,7 @@ pub(super) struct Writer {
     locations: bool,
     /// The mesh among whose devices arrays are divided, if any.
     mesh: Option<Mesh>,
-    /// The constants of each open block, so that none is written twice.
+    /// The constants that each open block has, so that a block defines each constant once.
     constants: Vec<BTreeMap<(Literal, Shape), Value>>,
     /// The called functions that the client provides.
     pub(super) client: Vec<ClientFunction>,
@@ -75,13 +75,13 @@ impl Writer {
         self.text
     }
 
-    /// Makes a new value, as a parameter.
+    /// Returns a new value, which is a parameter of the function or the block.
     pub(super) fn parameter(&mut self, ty: ArrayType) -> Value {
         self.next += 1;
         Value { number: self.next - 1, part: None, ty }
     }
 
-    /// Makes the results of an operation.
+    /// Returns new values for the results of an operation.
     fn results(&mut self, types: Vec<ArrayType>) -> Vec<Value> {
         self.next += 1;
         let (number, several) = (self.next - 1, types.len() > 1);
@@ -122,7 +122,7 @@ impl Writer {
         let types = tensors(x.iter().map(|x| &x.ty));
         let (names, t) = (names(x.iter().copied()), tensor(&ty));
         let y = self.results(vec![ty]).remove(0);
-        // Operations of CHLO are printed without parentheses.
+        // The format of CHLO operations has no parentheses around the types.
         let types = if name.starts_with("chlo.") { types } else { format!("({types})") };
         self.located(&format!("{y} = {name} {names}{rest} : {types} -> {t}"));
         y
@@ -143,7 +143,7 @@ impl Writer {
         y
     }
 
-    /// Appends a line of which only the types of the results are structured: `text` follows the equals sign.
+    /// Appends a line `results = text`, with results of these types.
     pub(super) fn free(&mut self, text: &str, types: Vec<ArrayType>) -> Vec<Value> {
         let results = self.results(types);
         let defined = defined(&results);
@@ -302,7 +302,7 @@ impl Writer {
         self.mesh.is_some()
     }
 
-    /// Returns whether no mesh axis divides some of these extents evenly.
+    /// Returns whether some of these extents are divisible by no mesh axis.
     fn is_uneven(&self, shape: &Shape) -> bool {
         let Some(mesh) = &self.mesh else { return false };
         let sizes: Vec<usize> = mesh.axes().map(|(_, size)| size).filter(|n| *n > 1).collect();

@@ -12,25 +12,25 @@ use tapeloom_pjrt::{Buffer, Client, Device, ElementType};
 /// The array may still be computed: [`DeviceArray::download`] waits for it.
 #[derive(Clone)]
 pub struct DeviceArray {
-    /// `None` for the placeholder of a missing array.
+    /// The buffers of the array on its devices; `None` for the placeholder of a missing array.
     on_devices: Option<Arc<OnDevices>>,
 }
 
 struct OnDevices {
     ty: ArrayType,
-    /// How the array is divided; all arrays of a program with the same division share it.
+    /// The division of the array among devices. Arrays of a program with the same division share this value.
     parts: Arc<Parts>,
-    /// The part of each device.
+    /// The buffer with this array's part, for each device.
     buffers: Vec<Buffer>,
 }
 
 impl DeviceArray {
-    /// Makes an array of its parts, one for each device.
+    /// Returns the array that has these parts, one for each device.
     pub(super) fn new(ty: ArrayType, parts: Arc<Parts>, buffers: Vec<Buffer>) -> DeviceArray {
         DeviceArray { on_devices: Some(Arc::new(OnDevices { ty, parts, buffers })) }
     }
 
-    /// Returns a handle without an array. Each use is an error.
+    /// Returns the placeholder of a missing array. Each use of it is an error.
     pub fn missing() -> DeviceArray {
         DeviceArray { on_devices: None }
     }
@@ -185,7 +185,7 @@ impl fmt::Debug for DeviceArray {
     }
 }
 
-/// Returns the first devices of a client, as many as a mesh has.
+/// Returns the first devices of a client, one for each position of the mesh.
 pub(super) fn devices_of<'a>(client: &'a Client, mesh: &Mesh) -> Result<&'a [Device], Problem> {
     let (all, here, wanted) = (client.devices(), client.addressable_devices(), mesh.devices());
     let Some(devices) = all.get(..wanted) else {

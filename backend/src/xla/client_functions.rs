@@ -13,10 +13,11 @@ use tapeloom_ir::{Code, Dtype, Literal, Problem};
 use tapeloom_pjrt::{Attribute, Code as Status, CustomCall, ElementType, Error, ErrorKind, Plugin};
 use tapeloom_routines::{Float, Routine};
 
-/// The functions that plugins know, with the path of the plugin. A plugin keeps them until the process ends.
+/// The functions that were registered with plugins, each with the path of its plugin. A plugin keeps them until the
+/// process ends.
 static PROVIDED: Mutex<BTreeSet<(PathBuf, String)>> = Mutex::new(BTreeSet::new());
 
-/// Gives the plugin the functions that it does not know yet.
+/// Registers those functions with the plugin that were not registered before.
 pub(super) fn provide(plugin: &Plugin, functions: &[ClientFunction]) -> Result<(), Problem> {
     let mut provided = PROVIDED.lock().unwrap_or_else(PoisonError::into_inner);
     for function in functions {
@@ -78,7 +79,7 @@ fn elementwise(function: Library, call: &mut CustomCall<'_>) -> Result<(), Error
     let literal = |bytes: &[u8]| {
         let mut all = [0; 8];
         all[..bytes.len()].copy_from_slice(bytes);
-        // The upper bytes of a literal of 32 bits are 0.
+        // The upper bytes of the bits of a 32-bit literal are 0.
         Literal { dtype, bits: u64::from_le_bytes(all) }
     };
     let arguments: Vec<&[u8]> = call.arguments().iter().map(|x| x.bytes()).collect();

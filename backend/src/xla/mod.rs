@@ -31,7 +31,8 @@ use tapeloom_pjrt::{Code, ErrorKind};
 /// assert_eq!(problem(&ClientError::new(full, "out of memory")).kind, Kind::TooLarge);
 /// ```
 pub fn problem(error: &ClientError) -> Problem {
-    // Plugins put words of their own around the messages of functions of this process.
+    // Plugins put words of their own around the error messages of these functions, so search for the message in the
+    // text.
     if let Some(at) = error.message().find(client_functions::UNFINISHED) {
         let help = "allow more by `max_steps`, or see why the loop does not end";
         return Problem::new(Kind::Limit, error.message()[at..].trim_end(), help);
@@ -39,7 +40,7 @@ pub fn problem(error: &ClientError) -> Problem {
     let kind = match error.kind() {
         ErrorKind::Argument | ErrorKind::Deleted => Kind::Arguments,
         ErrorKind::Plugin(Code::ResourceExhausted) => Kind::TooLarge,
-        // A missing plugin or feature, a plugin of another version, and faults of plugins.
+        // Other errors: a missing plugin or feature, an unsupported version, or a fault of the plugin.
         _ => Kind::Target,
     };
     Problem::new(kind, error.to_string(), "")

@@ -20,7 +20,7 @@ pub struct Program {
     params: Vec<Divided>,
     results: Vec<Divided>,
     text: String,
-    /// The values of the last parameters, which calls do not pass.
+    /// The values of the last parameters, which are held on the devices and not passed by calls.
     held: Vec<DeviceArray>,
 }
 
@@ -39,14 +39,14 @@ fn fits_in_memory(client: &Client, executable: &Executable, name: &str) -> Resul
     }
 }
 
-/// An argument or a result, and how it is divided among the devices.
+/// An argument or a result with its division among the devices.
 struct Divided {
     ty: ArrayType,
     parts: Arc<Parts>,
 }
 
 impl Divided {
-    /// Divides arrays as a program states it for its arguments or its results.
+    /// Returns the arguments or results, divided by the shardings that the program states.
     fn all(
         types: Vec<ArrayType>,
         specs: Option<(&Mesh, &[PartitionSpec])>,
@@ -96,7 +96,7 @@ impl Program {
         let results = Divided::all(results, specs(|all| &all.results))?;
         let devices = shardings.map(|all| devices_of(client, &all.mesh)).transpose()?;
         let text = stablehlo::text_for_client(module, func, options, donated)?;
-        // XLA's plugins for CPUs drop nan in maxima and minima by default.
+        // By default, XLA's plugins for CPUs ignore nan in maxima and minima, so switch that off.
         let options = match client.platform_name().as_deref() {
             Ok("cpu") => CompileOptions::new()
                 .xla_option("xla_cpu_enable_fast_min_max", OverrideValue::Bool(false)),
@@ -182,7 +182,7 @@ impl Program {
     pub fn execute(&self, args: &[&DeviceArray]) -> Result<Vec<DeviceArray>, Problem> {
         self.fit(&args.iter().map(|x| x.ty()).collect::<Result<Vec<_>, _>>()?, 0)?;
         let devices = self.executable.devices();
-        // Per device, the parts of the arguments.
+        // For each device, its parts of the arguments.
         let mut lists: Vec<Vec<&Buffer>> = vec![Vec::new(); devices.len()];
         for (i, (x, param)) in args.iter().copied().chain(&self.held).zip(&self.params).enumerate()
         {
@@ -192,7 +192,7 @@ impl Program {
         }
         let lists: Vec<&[&Buffer]> = lists.iter().map(Vec::as_slice).collect();
         let execution = self.executable.execute(&lists).map_err(|e| problem(&e))?;
-        // Per result, its parts.
+        // For each result, its parts on the devices.
         let mut parts: Vec<Vec<Buffer>> = self.results.iter().map(|_| Vec::new()).collect();
         for list in execution.results {
             parts.iter_mut().zip(list).for_each(|(parts, part)| parts.push(part));
@@ -231,14 +231,14 @@ impl Program {
         &self.text
     }
 
-    /// Returns how often each operation of HLO occurs in the program that the plugin optimized, such as `dot` or `fusion`;
-    /// `None` if the plugin does not show it.
+    /// Returns the number of occurrences of each operation of HLO in the optimized program, such as `dot` or `fusion`;
+    /// `None` if the plugin does not show that program.
     pub fn operations(&self) -> Option<BTreeMap<String, usize>> {
         self.executable.optimized_program().ok()?.operations()
     }
 
-    /// Returns the pairs of an argument and the result that lies in its memory; `None` if the plugin does not show the
-    /// optimized program.
+    /// Returns pairs of an argument and a result by their numbers, where the result takes over the argument's memory;
+    /// `None` if the plugin does not show the optimized program.
     pub(super) fn aliases(&self) -> Option<Vec<(usize, usize)>> {
         self.executable.optimized_program().ok()?.aliases()
     }

@@ -26,11 +26,11 @@ pub struct Report {
     pub arguments: Vec<Argument>,
     /// The types of the tensors that the closure captured, which were copied to the device when the program was compiled.
     pub captured: Vec<ArrayType>,
-    /// The memory of a call whose arguments are all given up; `None` if the plugin does not state it.
+    /// The memory of a call that may take over the memory of all arguments; `None` if the plugin does not state it.
     pub memory: Option<ExecutionMemory>,
-    /// The time to write the text.
+    /// The time in which this library wrote the text.
     pub write: Duration,
-    /// The time of the plugin's compilation.
+    /// The time in which the plugin compiled the text.
     pub compile: Duration,
 }
 

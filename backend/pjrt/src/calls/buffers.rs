@@ -39,7 +39,8 @@ impl RawClient {
         args.device = device.pointer.as_ptr();
         // SAFETY: invariants 1 to 4: `data` has the bytes of the type, and the plugin reads it only during the call.
         unsafe { call!(self.table, client_buffer_from_host_buffer, &mut args)? };
-        // The event says that the plugin has read `data`, which it has already; it only has to be destroyed.
+        // The event signals that the plugin has read `data`. By `IMMUTABLE_ONLY_DURING_CALL` that has already happened,
+        // so the event is only destroyed.
         drop(
             NonNull::new(args.done_with_host_buffer)
                 .map(|event| RawEvent { client: self.clone(), pointer: event }),
@@ -71,7 +72,7 @@ impl Drop for RawBuffer {
 }
 
 impl RawBuffer {
-    /// Returns element type and dimensions, as the plugin states them.
+    /// Returns the element type and the dimensions, as the plugin states them.
     pub(crate) fn array_type(&self) -> Result<ArrayType, Error> {
         let mut element = api::BufferElementTypeArgs::new();
         element.buffer = self.pointer.as_ptr();
@@ -99,7 +100,8 @@ impl RawBuffer {
             )));
         }
         if bytes.is_empty() {
-            // There is nothing to copy, but the array may be the result of a failed execution.
+            // An array without elements needs no copy, but may be the result of a failed execution, whose error is
+            // returned.
             return self.ready()?.wait();
         }
         let mut row_major: Vec<i64> = (0..).take(of.dims().len()).collect();
@@ -117,7 +119,8 @@ impl RawBuffer {
         }
     }
 
-    /// Copies the array to `bytes` in an order of dimensions, the fastest varying first, or in that of the device.
+    /// Copies the array to `bytes` in the given order of dimensions, the fastest varying first; `None` stands for the
+    /// order on the device.
     fn copy_to_host(&self, minor_to_major: Option<&[i64]>, bytes: &mut [u8]) -> Result<(), Error> {
         let mut layout = api::BufferMemoryLayout::new();
         layout.r#type = api::LAYOUT_TILED;
@@ -172,7 +175,7 @@ impl RawBuffer {
     pub(crate) fn delete(&self) -> Result<(), Error> {
         let mut args = api::BufferDeleteArgs::new();
         args.buffer = self.pointer.as_ptr();
-        // SAFETY: invariant 1. The plugin refuses other uses of a deleted buffer by an error.
+        // SAFETY: invariant 1. If the buffer was deleted before, the plugin returns an error.
         unsafe { call!(self.client.table, buffer_delete, &mut args) }
     }
 
@@ -227,7 +230,7 @@ fn reorder(from: &[u8], of: &ArrayType, minor_to_major: &[i64], to: &mut [u8]) -
     for element in to.chunks_exact_mut(size) {
         let start: usize = index.iter().zip(&strides).map(|(i, stride)| i * stride).sum();
         element.copy_from_slice(from.get(start..start + size)?);
-        // The next index in row-major order.
+        // Advance `index` to the next element in row-major order.
         for (i, dim) in index.iter_mut().zip(dims).rev() {
             *i += 1;
             if *i < *dim {
@@ -239,7 +242,7 @@ fn reorder(from: &[u8], of: &ArrayType, minor_to_major: &[i64], to: &mut [u8]) -
     Some(())
 }
 
-/// Returns the type of an array from the plugin's number of its element type and its dimensions.
+/// Returns the type of an array for the plugin's number of the element type and these dimensions.
 pub(super) fn array_type(element: i32, dims: &[i64]) -> Result<ArrayType, Error> {
     let unknown = || {
         Error::new(
@@ -260,7 +263,7 @@ pub(super) fn array_type(element: i32, dims: &[i64]) -> Result<ArrayType, Error>
 mod tests {
     use super::*;
 
-    /// Compares with the definition: the element at `[i, j, k]` is found at the sum of indices times strides.
+    /// Regression against the definition: the element at `[i, j, k]` lies at the sum of indices times strides.
     #[test]
     fn arrays_of_any_order_become_row_major() {
         let of = ArrayType::new(ElementType::U16, &[2, 3, 4]);

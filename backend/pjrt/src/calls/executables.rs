@@ -21,7 +21,7 @@ impl RawClient {
     ) -> Result<RawExecutable, Error> {
         const FORMAT: &str = "mlir";
         let mut program = api::Program::new();
-        // The plugin only reads the code; the field is mutable because another function writes into it.
+        // The field of the C struct is mutable because another function writes to it; this one only reads the code.
         program.code = code.as_ptr().cast_mut().cast();
         program.code_size = code.len();
         program.format = FORMAT.as_ptr().cast();
@@ -42,7 +42,7 @@ pub(crate) struct RawExecutable {
     client: Arc<RawClient>,
     loaded: NonNull<api::LoadedExecutable>,
     executable: NonNull<api::ExecutableObject>,
-    /// The number of results on each device.
+    /// The number of results of the program on each device.
     outputs: usize,
     /// The number of devices of this client that run the program.
     devices: usize,
@@ -155,8 +155,8 @@ impl RawExecutable {
         types.collect()
     }
 
-    /// Returns the bytes of an execution on one device: of arguments, of results, of results in memory of arguments, and
-    /// besides these.
+    /// Returns the sizes in bytes for an execution on one device: of the arguments, of the results, of the results that
+    /// take over memory of arguments, and of temporary memory.
     pub(crate) fn memory(&self) -> Result<[u64; 4], Error> {
         let mut args = api::ExecutableGetCompiledMemoryStatsArgs::new();
         args.executable = self.executable.as_ptr();
@@ -168,17 +168,17 @@ impl RawExecutable {
             args.alias_size_in_bytes,
             args.temp_size_in_bytes,
         ];
-        // A negative number would be a fault of the plugin.
+        // A negative number would be a fault of the plugin; it counts as 0.
         Ok(stated.map(|bytes| u64::try_from(bytes).unwrap_or(0)))
     }
 
-    /// Returns the optimized program: its format and its bytes.
+    /// Returns the format and the bytes of the optimized program.
     pub(crate) fn optimized_program(&self) -> Result<(String, Vec<u8>), Error> {
         let mut program = api::Program::new();
         let mut args = api::ExecutableOptimizedProgramArgs::new();
         args.executable = self.executable.as_ptr();
         args.program = &mut program;
-        // SAFETY: invariant 1. Without memory for the code, the call only states its size.
+        // SAFETY: invariant 1. Because `code` is null, the call only states the size of the code.
         unsafe { call!(self.client.table, executable_optimized_program, &mut args)? };
         let mut code = vec![0_u8; program.code_size];
         program.code = code.as_mut_ptr().cast();
@@ -191,8 +191,9 @@ impl RawExecutable {
         Ok((format, code))
     }
 
-    /// Starts an execution. `arguments` has a list of equal length for each device, `kept` the numbers of arguments that
-    /// must not be donated, and `launch` tells executions on several devices apart. Returns the results and the event of completion of each device.
+    /// Starts an execution. `arguments` has a list of equal length for each device, `kept` the numbers of arguments
+    /// that must not be donated, and `launch` is a number that differs for each execution on several devices. Returns
+    /// the results and the event of completion of each device.
     pub(crate) fn execute(
         &self,
         arguments: &[Vec<&RawBuffer>],
@@ -236,7 +237,7 @@ impl RawExecutable {
         // each device, and room for its event; all lists live until the call returns. After the call, the
         // plugin itself holds the arguments until it has read them.
         unsafe { call!(self.client.table, loaded_executable_execute, &mut args)? };
-        // Owners first, so that nothing is leaked if a pointer is null.
+        // Wrap all objects in owners before checking for null, so that none is leaked if a pointer is null.
         let own = |pointer: *mut api::BufferObject| {
             NonNull::new(pointer).map(|pointer| RawBuffer { client: self.client.clone(), pointer })
         };

@@ -42,7 +42,7 @@ macro_rules! call {
     };
 }
 
-// Below the macro, which both use.
+// The modules stand below the macro `call`, because both use it.
 mod buffers;
 mod executables;
 
@@ -60,7 +60,7 @@ impl Table {
         (self.0.pjrt_api_version.major_version, self.0.pjrt_api_version.minor_version)
     }
 
-    /// Returns the first extension of the table.
+    /// Returns the first extension in the linked list of the table.
     pub(crate) fn extensions(self) -> *const api::ExtensionBase {
         self.0.extension_start
     }
@@ -69,7 +69,7 @@ impl Table {
     ///
     /// # Safety
     ///
-    /// `args` has its size in its first field, and its pointers satisfy the conditions of the function.
+    /// The first field of `args` is the size of the struct, and its pointers satisfy the conditions of the function.
     pub(crate) unsafe fn call<A>(
         self,
         function: Call<A>,
@@ -141,7 +141,7 @@ impl Table {
 ///
 /// `start` is null or points to `size` bytes.
 pub(crate) unsafe fn text(start: *const c_char, size: usize) -> String {
-    // SAFETY: the caller guarantees it.
+    // SAFETY: by the contract of this function, `start` points to `size` bytes.
     String::from_utf8_lossy(unsafe { list(start.cast::<u8>(), size) }).into_owned()
 }
 
@@ -154,7 +154,7 @@ pub(crate) unsafe fn list<'a, T>(start: *const T, length: usize) -> &'a [T] {
     if start.is_null() || length == 0 {
         return &[];
     }
-    // SAFETY: the caller guarantees it.
+    // SAFETY: by the contract of this function, `start` points to `length` values.
     unsafe { std::slice::from_raw_parts(start, length) }
 }
 
@@ -172,8 +172,8 @@ unsafe fn named_values(
     for _ in 0..if values.is_null() { 0 } else { count } {
         // SAFETY: `next` points to one of the values.
         let value = unsafe { &*next.cast::<api::NamedValue>() };
-        // A later version may have larger values, so the distance between two is the size that the value states, rounded
-        // up to its alignment.
+        // A later version may have larger values. So the distance between two values is the size that the first states,
+        // rounded up to its alignment.
         let step = value
             .struct_size
             .max(size_of::<api::NamedValue>())
@@ -204,7 +204,7 @@ unsafe fn named_values(
     Ok(read)
 }
 
-/// Returns an error for a pointer that the plugin left null.
+/// Returns an error if the plugin left the pointer null; `what` names the missing object.
 fn not_null<T>(pointer: *mut T, what: &str) -> Result<NonNull<T>, Error> {
     NonNull::new(pointer)
         .ok_or_else(|| Error::interface(format!("the plugin returned no {what} and no error")))
@@ -328,7 +328,7 @@ impl RawClient {
     }
 }
 
-/// Checks that two objects have one client.
+/// Returns an error if two objects belong to different clients.
 fn same_client(one: &Arc<RawClient>, other: &Arc<RawClient>) -> Result<(), Error> {
     if Arc::ptr_eq(one, other) {
         return Ok(());

@@ -129,7 +129,7 @@ fn errors_and_panics_of_handlers_are_errors_of_the_execution() {
     let run = |kind: i32| {
         let x = client.buffer(&[kind], &[], &client.devices()[0]).unwrap();
         let execution = program.execute(&[&[&x]]);
-        // Plugins may run small programs before the start returns, and return their error there.
+        // A plugin may run a small program before the start returns, and return the program's error there.
         execution.and_then(|e| e.completion.wait().and(e.results[0][0].to_vec::<i32>()))
     };
     for (kind, expected) in [
@@ -169,7 +169,7 @@ fn names_are_registered_once() {
         %y = stablehlo.custom_call @test.nobody() {api_version = 4 : i32} : () -> tensor<f64>
         return %y : tensor<f64>
     }";
-    // Some versions notice it when they compile, others when they execute.
+    // Some versions of the plugin report the mistake when they compile, others when they execute.
     let program = client.compile(text, &CompileOptions::new());
     let error = program.and_then(|program| program.call(&[])?[0].to_bytes()).unwrap_err();
     assert!(error.to_string().contains("test.nobody"), "{error}");

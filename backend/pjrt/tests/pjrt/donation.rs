@@ -105,7 +105,7 @@ fn deleted_buffers_cannot_be_used() {
     let error = y.to_bytes().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Deleted);
     assert_eq!(error.to_string(), "this buffer, tensor<4xf64>, was deleted");
-    // The execution that read it ends as if it had stayed.
+    // The execution that read the deleted buffer completes as if the buffer still existed.
     assert_eq!(z[0].to_vec::<f64>().unwrap(), [2.0; 4]);
 }
 

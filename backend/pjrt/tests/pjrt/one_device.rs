@@ -173,7 +173,7 @@ fn copies_to_the_host_are_in_row_major_order() {
     let x = client.buffer(&[1, 2, 3, 4, 5, 6], &[2, 3], &client.devices()[0]).unwrap();
     let y = double.call(&[&x]).unwrap();
     assert_eq!(y[0].to_vec::<i32>().unwrap(), [2, 4, 6, 8, 10, 12]);
-    // As an argument of a program that expects row-major order it would be read in the wrong order.
+    // A program that expects row-major order would read the elements of this argument in the wrong order.
     let negate = "func.func @main(%x: tensor<2x3xi32>) -> tensor<2x3xi32> {\n%y = stablehlo.negate %x : tensor<2x3xi32>\nreturn %y : tensor<2x3xi32>\n}";
     let rows = client.compile(negate, &CompileOptions::new()).unwrap();
     let error = rows.call(&[&y[0]]).unwrap_err();

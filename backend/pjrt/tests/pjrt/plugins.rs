@@ -1,4 +1,4 @@
-//! Loading plugins: paths that are none, versions, attributes, devices.
+//! Loading plugins: paths without a plugin, versions, attributes, devices.
 
 use crate::support::{client_or_skip, plugin_or_skip};
 use tapeloom_pjrt::{Client, ClientOptions, ErrorKind, NamedValue, PLUGIN_VARIABLE, Plugin};
@@ -20,7 +20,7 @@ fn a_file_that_is_no_library_is_an_error() {
     no_plugin("Cargo.toml", "cannot be loaded as a library");
 }
 
-/// The mathematical functions of C are a library that every Linux has, in one of a few places.
+/// As a library that is no plugin, use the mathematical functions of C, which every Linux has in one of a few places.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_library_that_is_no_plugin_is_an_error() {

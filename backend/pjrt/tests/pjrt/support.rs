@@ -24,8 +24,8 @@ pub(crate) fn client_or_skip(devices: u32) -> Option<Client> {
     Some(client)
 }
 
-/// Returns true in a process that runs only this test. In a process that may run others, runs the test in such a process
-/// and returns false. The memory of a process says something about one test only if there are no others.
+/// Runs the test in a process of its own, and returns true in that process, false in the calling one. A test that
+/// measures the memory of its process needs this, because other tests of the process allocate as well.
 #[track_caller]
 pub(crate) fn alone(test: &str) -> bool {
     const WITHIN: &str = "TAPELOOM_TEST_WITHIN";
@@ -41,7 +41,7 @@ pub(crate) fn alone(test: &str) -> bool {
     false
 }
 
-/// Returns the megabytes of the process that are in memory, where the system tells.
+/// Returns the megabytes of the process that are in memory (resident), where the system reports them.
 pub(crate) fn resident_megabytes() -> Option<f64> {
     let status = std::fs::read_to_string(Path::new("/proc/self/status")).ok()?;
     let line = status.lines().find(|line| line.starts_with("VmRSS:"))?;
