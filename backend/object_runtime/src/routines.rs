@@ -9,23 +9,24 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use tapeloom_routines::{Float, Plan, Routine};
 
-/// The status of a routine that ran.
+/// The status of a routine that has run.
 const OK: i32 = 0;
-/// The status of a routine that could not run, because this library has no implementation of it. Headers of objects name it
-/// `TAPELOOM_ROUTINE`.
+/// The status of a routine that could not run, because this library does not implement it. Headers of objects name the
+/// status `TAPELOOM_ROUTINE`.
 pub const FAILED: i32 = 5;
 
 /// A routine of an object, prepared for its calls.
 pub struct Prepared {
     plan: Plan,
     members: usize,
-    /// The bytes of scratch memory that the object gives: those that the routine needed where the object was made. A machine
-    /// with longer vectors may need more.
+    /// The number of bytes of scratch memory that the object passes: as many as the routine needed on the machine on
+    /// which the object was made. A machine with longer vectors may need more.
     scratch: usize,
 }
 
 impl Prepared {
-    /// Prepares the routine of a description; `None` if the description is no such text or the routine is missing here.
+    /// Prepares the routine that a text describes; `None` if the text is no description, or if this library lacks the
+    /// routine.
     pub fn new(text: &str) -> Option<Prepared> {
         let (routine, rest) = text.split_at(text.find('}')? + 1);
         let words: Vec<&str> = rest.split_whitespace().collect();
@@ -55,7 +56,7 @@ pub unsafe extern "C" fn run(
     row: *const *mut u8,
 ) -> i32 {
     let run = || {
-        // SAFETY: by the contract of this function.
+        // SAFETY: by the contract of this function, `prepared` and `text` are valid.
         let (prepared, text) = unsafe { (&*prepared, CStr::from_ptr(text)) };
         let Prepared { plan, members, scratch } = once(prepared, text.to_str().ok()?)?;
         // SAFETY: by the contract of this function, `row` has the pointers of this routine.
@@ -67,7 +68,7 @@ pub unsafe extern "C" fn run(
     }
 }
 
-/// Returns the routine to which a word points. The first caller prepares it, and it stays until the process ends.
+/// Returns the routine to which a word points. The first caller prepares the routine, which is never freed.
 fn once<'a>(word: &'a AtomicPtr<Prepared>, text: &str) -> Option<&'a Prepared> {
     let mut known = word.load(Ordering::Acquire);
     if known.is_null() {
@@ -75,7 +76,7 @@ fn once<'a>(word: &'a AtomicPtr<Prepared>, text: &str) -> Option<&'a Prepared> {
         match word.compare_exchange(null_mut(), new, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => known = new,
             Err(of_other) => {
-                // SAFETY: another thread was first, so `new` has no other owner.
+                // SAFETY: another thread has stored its routine first, so nothing else points to `new`.
                 drop(unsafe { Box::from_raw(new) });
                 known = of_other;
             }

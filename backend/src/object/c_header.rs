@@ -123,7 +123,7 @@ fn link(object: &Object) -> String {
 pub(super) const ARGUMENT: &str = "argument";
 
 impl Object {
-    /// Returns arguments and results, each with the word for it.
+    /// Returns the arguments and then the results, each with the word for it in texts: `argument` or `result`.
     pub(super) fn fields(&self) -> impl Iterator<Item = (&Field, &'static str)> {
         let arguments = self.arguments.iter().map(|field| (field, ARGUMENT));
         let results = self.results.iter().map(|field| match (self.block_rows, field.per_row) {
@@ -134,7 +134,8 @@ impl Object {
         arguments.chain(results)
     }
 
-    /// Returns sentences on the order of the terms of sums over rows, if there are any.
+    /// Returns sentences for the documentation of the entry: in which order the terms of sums over rows are added.
+    /// `None` if there are no such sums.
     pub(super) fn order_of_sums(&self) -> Option<String> {
         let rows = self.block_rows.filter(|_| self.results.iter().any(|field| !field.per_row))?;
         Some(format!(

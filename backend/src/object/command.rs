@@ -37,7 +37,7 @@ pub struct Command<'f> {
 /// The arguments of the program.
 struct Arguments {
     folder: PathBuf,
-    /// The machine; the name is that of no function.
+    /// The options for all objects of the command: the machine. The name in them is replaced by that of each function.
     machine: Options,
     list: bool,
     help: bool,

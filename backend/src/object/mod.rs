@@ -57,10 +57,11 @@ pub use command::Command;
 pub use tapeloom_ir::Isa;
 pub use target_lexicon::Triple;
 
-/// The number of the calling convention of entries. It changes when objects of two versions could not be called alike.
+/// The version of the calling convention of entries. It increases when code that calls objects of the previous version
+/// could not call new ones.
 pub const ABI: u32 = 1;
 
-/// The name of an object's entry, and the machine for which its code is.
+/// The name of an object's entry, and the machine for which the object is compiled.
 ///
 /// ```
 /// use tapeloom_backend::object::{Isa, Options};
@@ -74,8 +75,8 @@ pub struct Options {
     pub name: String,
     /// The machine: `x86_64` or `aarch64` with the format ELF.
     pub triple: Triple,
-    /// The instructions that the machine has. A program with others than those of the baseline must not run on a machine
-    /// that lacks them; the entry does not check it.
+    /// The instruction set that the object may use. The entry does not check that the machine has it: on a machine that
+    /// lacks an instruction, a call crashes.
     pub isa: Isa,
 }
 
@@ -122,7 +123,8 @@ impl From<Options> for RowOptions {
     }
 }
 
-/// The arguments and results of a function, as its caller names them.
+/// The arguments and results of a function: the paths under which its caller knows them, and the values of captured
+/// tensors.
 #[derive(Clone, Debug)]
 pub struct Interface<'a> {
     /// The paths of the arguments.
@@ -232,7 +234,8 @@ impl Object {
         self.undefined.iter().any(|symbol| symbol.starts_with("tapeloom_"))
     }
 
-    /// Returns the bytes of the workspace of a call, which the caller provides, aligned to [`Object::ALIGNMENT`].
+    /// Returns the size in bytes of the workspace of a call, which the caller provides, aligned to
+    /// [`Object::ALIGNMENT`].
     pub fn workspace_bytes(&self) -> usize {
         self.workspace_bytes
     }
@@ -245,10 +248,11 @@ impl Object {
         self.uses_arena
     }
 
-    /// Returns the number of rows of a block, if the number of rows is the first argument of the entry; otherwise `None`.
+    /// If the number of rows is an argument of the entry (its first), returns the number of rows that are computed
+    /// together, as a block; otherwise `None`.
     ///
-    /// A sum over rows is 0, plus the sum of each block in order, plus the value of each row behind the last whole block in
-    /// order.
+    /// A sum over rows starts at 0. The sums of the whole blocks are added in order, then the values of the remaining
+    /// rows in order.
     pub fn block_rows(&self) -> Option<NonZeroUsize> {
         self.block_rows
     }
@@ -316,7 +320,7 @@ impl Lowered {
     ) -> Result<Lowered, Problem> {
         let (mut program, ..) = lowered(module, func, code, &NATIVE)?;
         OBJECT.run(&mut program, &mut Context::default())?;
-        // Machine code checks nothing at run time, so accesses and loops must be proved before.
+        // Machine code has no checks of bounds, so prove here that all accesses and loops are valid.
         crate::loop_ir::check(&program)?;
         let f = module.function(func);
         let arrays = |types: Vec<tapeloom_ir::Type>| -> Vec<ArrayType> {
@@ -332,7 +336,7 @@ impl Lowered {
         Part { program: &self.program, captured: &self.captured }
     }
 
-    /// Returns the bytes of workspace, arguments and results.
+    /// Returns the sum of the sizes of workspace, arguments and results, in bytes.
     fn bytes(&self) -> usize {
         let arrays = self.arguments.iter().chain(&self.results).map(ArrayType::bytes);
         arrays.fold(self.program.entry.workspace, usize::saturating_add)
@@ -444,9 +448,10 @@ pub fn bool_sum(path: &str, ty: &ArrayType) -> Problem {
     )
 }
 
-/// Returns the number of rows of a block whose memory (workspace, arguments, results) remains in the cache of the machine
-/// model: 64, or a smaller power of two from 8 on. `row` is the program of one row, and `block` that of [`BLOCK_ROWS`] rows.
-/// The number depends neither on the triple nor on the instructions, so sums have the same bits on all machines.
+/// Returns the number of rows of a block whose memory (workspace, arguments, results) remains in the cache of the
+/// machine model: 64, or a smaller power of two from 8 on. `row` is the program of one row, and `block` is the program
+/// of [`BLOCK_ROWS`] rows. The number depends neither on the triple nor on the instructions, so sums have the same bits
+/// on all machines.
 pub fn block_rows(row: &Lowered, block: &Lowered) -> NonZeroUsize {
     let per_row = block.bytes().saturating_sub(row.bytes()) / (BLOCK_ROWS.get() - 1);
     let cache = size_of::<f64>() * row.machine.cached_elements;
@@ -454,14 +459,16 @@ pub fn block_rows(row: &Lowered, block: &Lowered) -> NonZeroUsize {
     NonZeroUsize::new(1 << fit.ilog2()).unwrap_or(BLOCK_ROWS)
 }
 
-/// The largest number of rows of a block that [`block_rows`] chooses. Rows behind the last block are computed one by one, so a
-/// larger block leaves more of them; a smaller one is called more often.
+/// The largest number of rows of a block that [`block_rows`] chooses. The rows that remain after the last whole block
+/// are computed one by one. With larger blocks, more rows remain; with smaller blocks, there are more calls.
 pub const BLOCK_ROWS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(63);
 
-/// Arguments or results of an entry: path, type of a row or of the whole, and whether there is one for each row.
+/// Arguments or results of an entry: the path, the type (of one row or of the whole array), and whether the array has
+/// one part for each row.
 type Fields = Vec<(String, ArrayType, bool)>;
 
-/// Emits programs as an object. `fields` are the arguments and results of the entry, or `None` if the programs have others.
+/// Emits machine code as an object. `fields` are the arguments and results of the entry; `None`, if they do not match
+/// those of the program, is an internal error.
 fn object(
     content: Content<'_>,
     machine: MachineModel,
@@ -477,7 +484,7 @@ fn object(
     };
     let target = (&options.triple, options.isa);
     let emit = || code::emit(content, machine, &options.name, target);
-    // Cranelift reports its internal errors by panicking.
+    // Cranelift reports its internal errors by panicking; callers get an error instead.
     let made = catch_unwind(AssertUnwindSafe(emit)).unwrap_or_else(|_| {
         Err(Problem::internal(format!("the code generator panicked on @{}", options.name)))
     })?;

@@ -56,7 +56,7 @@ pub fn @NAME@(
 }
 "#;
 
-/// The error of an object for fixed shapes.
+/// The text of the error type in the module of an object for fixed shapes.
 const FAILED: &str = r#"/// The status of a call that failed: 5 if the linked library lacks a routine, otherwise an error of the compiler.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Failed(pub i32);
@@ -68,7 +68,7 @@ impl std::fmt::Display for Failed {
 }
 "#;
 
-/// The error of an object whose number of rows is an argument.
+/// The text of the error type in the module of an object whose number of rows is an argument.
 const FAILED_OF_ROWS: &str = r#"/// The error of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Failed {
@@ -168,7 +168,7 @@ pub(super) fn text(object: &Object) -> String {
     replaced.iter().fold(MODULE.to_owned(), |text, (name, value)| text.replace(name, value))
 }
 
-/// Returns the type of an array: its elements in rows.
+/// Returns the type of an array as nested Rust arrays, such as `[[f64; 3]; 2]`.
 fn array(field: &Field) -> String {
     let element = rust_type(field.ty.dtype);
     match field.per_row {

@@ -5,10 +5,12 @@ use crate::loop_ir::{Arg, BufferId, Expr, Kernel, ScalarId, Stmt, TapeStmt, VarI
 use cranelift_entity::SecondaryMap;
 use std::collections::BTreeSet;
 
-/// The name of a number of records: that of a tape before its loop.
+/// The name of a scalar that holds the length of a tape before a loop, which is the number of the first record of that
+/// loop.
 pub(super) const FIRST_RECORD: &str = "first_record";
 
-/// Returns a name for the contents of each buffer: the operation that computes its first stored element.
+/// Returns a name for each buffer: the operation that computes the first value stored in the buffer. `None` for a
+/// buffer without such an operation.
 pub(super) fn contents(kernel: &Kernel) -> SecondaryMap<BufferId, Option<&'static str>> {
     let mut definitions: SecondaryMap<ScalarId, Option<&Expr>> = SecondaryMap::new();
     let mut folds: SecondaryMap<VarId, Option<&'static str>> = SecondaryMap::new();

@@ -1,7 +1,7 @@
 //! One buffer for each value: buffers are split into their versions.
 //!
-//! Lowering lets values whose lifetimes do not overlap share a buffer, and results hold other values before. In Rust each value
-//! has a variable of its own, which is named by the operation that computes it.
+//! Lowering lets values whose lifetimes do not overlap share a buffer, and uses the buffer of a result for intermediate
+//! values. In Rust each value has a variable of its own, which is named by the operation that computes it.
 
 use super::declarations::is_local;
 use crate::loop_ir::{
@@ -10,10 +10,11 @@ use crate::loop_ir::{
 use std::collections::{BTreeMap, BTreeSet};
 use tapeloom_ir::OrderedMap;
 
-/// Gives each version of a buffer that keeps no element of another one a buffer of its own.
+/// Gives each version of a buffer a buffer of its own, unless the version keeps elements of an earlier version.
 pub(super) fn split(kernel: &mut Kernel) {
     let mut carried: BTreeSet<BufferId> = BTreeSet::new();
-    // The version that the last statement writes. The numbers of versions do not follow the order of statements.
+    // The version that the last statement writes. Versions are not numbered in the order of statements, so the largest
+    // number need not be the last version.
     let mut last: BTreeMap<BufferId, u32> = BTreeMap::new();
     visit(&kernel.body, &mut |stmt| {
         stmt.accesses(&mut |access| {
@@ -35,14 +36,15 @@ pub(super) fn split(kernel: &mut Kernel) {
         {
             continue;
         }
-        // The group of a version: the first version whose elements it keeps.
+        // For each version, its group: the first version of the chain in which each version keeps elements of the one
+        // before.
         let versions = kernel.versions[id].clone();
         let mut groups: Vec<u32> = vec![0];
         for (i, version) in versions.iter().enumerate() {
             let own = i as u32 + 1;
             groups.push(version.continues.map_or(own, |before| groups[before as usize]));
         }
-        // The last version of a result stays in it.
+        // The last version of a result stays in the result's own buffer.
         let last = last.get(&id).filter(|_| is_result);
         let kept = last.map_or(0, |version| groups[*version as usize]);
         let mut made: BTreeMap<u32, BufferId> = BTreeMap::from([(kept, id)]);

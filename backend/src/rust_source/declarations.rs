@@ -1,4 +1,5 @@
-//! The declarations of a kernel's buffers: which are numbers and which are arrays, and where they are declared.
+//! The declarations of a kernel's buffers: which buffers are numbers or arrays in Rust, and in front of which statement
+//! they are declared.
 
 use crate::loop_ir::{Arg, BufferId, Extent, Kernel, Place, Stmt, visit};
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,7 +18,7 @@ pub(super) enum Declaration {
 /// The declarations of a kernel's local buffers.
 #[derive(Default)]
 pub(super) struct Declarations {
-    /// The declared buffers, by the statements in front of which they stand.
+    /// The declared buffers, by the statement in front of which the declaration is printed.
     places: BTreeMap<*const Stmt, Vec<(BufferId, Declaration)>>,
 }
 
@@ -39,8 +40,8 @@ impl Declarations {
         self.places.get(&std::ptr::from_ref(stmt)).map_or(&[], Vec::as_slice)
     }
 
-    /// Returns whether a statement only fills arrays with zeros that are declared in front of it, which begin with zeros. Such
-    /// a statement is not printed.
+    /// Returns whether a statement only fills arrays with zeros directly after their declaration, which has already
+    /// initialized them with zeros. Such a statement is not printed.
     pub(super) fn fills_zeros(&self, stmt: &Stmt) -> bool {
         let declared = self.at(stmt);
         match stmt {
@@ -61,8 +62,9 @@ impl Declarations {
         }
     }
 
-    /// Declares those of `wanted` that the block accesses. `end` has the buffers that the block accesses behind its last
-    /// statement. Returns the buffers that have to be declared outside of the loop around the block.
+    /// Places the declarations of those buffers of `wanted` that the block accesses. `end` has the buffers that are
+    /// read behind the block's last statement (by the head of a `while`). Returns the buffers that have to be declared
+    /// outside of the loop around the block.
     fn block(
         &mut self,
         kernel: &Kernel,
@@ -123,7 +125,8 @@ impl Declarations {
     }
 }
 
-/// Appends the statements of a block, those of its nests among them, which have no scope of their own in Rust.
+/// Appends the statements of a block. The statements inside a nest are appended in place of the nest, because a nest is
+/// no scope in Rust.
 fn flatten<'a>(block: &'a [Stmt], out: &mut Vec<&'a Stmt>) {
     for stmt in block {
         match stmt {
@@ -141,19 +144,19 @@ pub(super) fn is_local(kernel: &Kernel, buffer: BufferId) -> bool {
     }
 }
 
-/// Returns whether a buffer is one number in Rust, and no array.
+/// Returns whether a buffer is a single number in Rust, not an array.
 pub(super) fn is_number(kernel: &Kernel, buffer: BufferId) -> bool {
     kernel.buffers[buffer].ty.shape.elements() == 1
 }
 
-/// Returns the buffers that a statement, or one inside it, accesses.
+/// Returns the buffers that a statement, or any statement inside it, accesses.
 fn accessed(stmt: &Stmt) -> BTreeSet<BufferId> {
     let mut buffers = BTreeSet::new();
     visit(std::slice::from_ref(stmt), &mut |stmt| stmt.buffers(&mut |b| _ = buffers.insert(b)));
     buffers
 }
 
-/// Returns whether a buffer that only this statement accesses may be declared in one of its blocks.
+/// Returns whether a buffer that only this statement accesses may be declared in one of the statement's blocks.
 fn may_contain(kernel: &Kernel, stmt: &Stmt, buffer: BufferId) -> bool {
     let touches = |block: &[Stmt]| block.iter().any(|stmt| accessed(stmt).contains(&buffer));
     match stmt {
@@ -169,8 +172,8 @@ fn may_contain(kernel: &Kernel, stmt: &Stmt, buffer: BufferId) -> bool {
     }
 }
 
-/// Returns the inner blocks in which a buffer may be declared, each with the buffers that are accessed behind its last
-/// statement.
+/// Returns the blocks of a statement in which a buffer may be declared. Each comes with the buffers that are accessed
+/// behind the block's last statement.
 fn inner_blocks(stmt: &Stmt) -> Vec<(&[Stmt], Vec<BufferId>)> {
     let carries = stmt.carries().iter().flat_map(|c| [c.input.buffer, c.output.buffer]);
     let carried: Vec<BufferId> = carries.collect();
@@ -198,7 +201,7 @@ fn stores_first(stmt: &Stmt, buffer: BufferId) -> bool {
         Stmt::Store { guard: None, held, .. } => held.buffer == buffer,
         Stmt::Nest { body, .. } => first(body),
         Stmt::If { then, otherwise, .. } => first(then) && first(otherwise),
-        // The head runs at least once.
+        // A `while` evaluates its head at least once, but may skip its body.
         Stmt::While { head, .. } => first(head),
         _ => false,
     }

@@ -36,8 +36,8 @@ pub(super) enum Level {
     Postfix,
 }
 
-/// The memory and the variables that an expression reads. A statement that writes them must not run between the
-/// expression's place in the program and its place in the text.
+/// The memory and the variables that an expression reads. If a statement writes one of them, the expression must not be
+/// printed behind that statement.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Reads {
     pub(super) buffers: BTreeSet<BufferId>,
@@ -56,11 +56,11 @@ impl Reads {
 pub(super) struct Expression {
     text: String,
     level: Level,
-    /// The dtype of a literal without a suffix, on which no method can be called.
+    /// The dtype, if the expression is a literal without a suffix: Rust cannot call a method on such a literal.
     literal: Option<Dtype>,
-    /// The operands and the operator of `x + y` and of its like, for `x += y`.
+    /// For a binary expression `x + y`: its operands and its operator, from which `x += y` can be printed.
     binary: Option<(String, &'static str, String)>,
-    /// The condition and the first side of `if c { x } else { y }`.
+    /// For `if c { x } else { y }`: the condition `c` and the expression `x`.
     choice: Option<(String, Box<Expression>)>,
     pub(super) reads: Reads,
 }
@@ -71,12 +71,12 @@ impl Expression {
         Expression { text: text.into(), level, literal, binary, choice, reads }
     }
 
-    /// Returns a name, a call or an element: an expression that never needs parentheses.
+    /// Returns an expression that never needs parentheses: a name, a call or an element.
     pub(super) fn atom(text: impl Into<String>) -> Expression {
         Expression::new(text, Level::Postfix)
     }
 
-    /// Returns a constant, which parses to the same bits.
+    /// Returns a constant as an expression that Rust parses to the same bits.
     pub(super) fn literal(literal: Literal) -> Expression {
         let (text, plain) = literal_text(literal);
         let level = if text.starts_with('-') { Level::Unary } else { Level::Postfix };
@@ -92,7 +92,7 @@ impl Expression {
         level: Level,
     ) -> Expression {
         let compares = matches!(level, Level::Comparison | Level::Shift);
-        // `x as i64 < y` would parse as the beginning of generic arguments.
+        // Put a cast in parentheses: Rust parses `x as i64 < y` as the beginning of generic arguments.
         let left = match x.ends_with_a_type() && compares {
             true => format!("({})", x.text),
             false if compares || (x.literal.is_some() && y.literal.is_some()) => {
@@ -111,7 +111,7 @@ impl Expression {
 
     /// Returns `-x` or `!x`.
     pub(super) fn unary(op: &str, x: Expression) -> Expression {
-        // The compiler takes `--x` for a mistake.
+        // Put `-x` in parentheses: the compiler warns about `--x`.
         let level =
             if op == "-" && x.text.starts_with('-') { Level::Postfix } else { Level::Unary };
         let text = format!("{op}{}", x.suffixed().within(level));
@@ -138,11 +138,13 @@ impl Expression {
         Expression::atom(format!("{function}({})", texts.join(", "))).reading(arguments)
     }
 
-    /// Returns `if c { x } else { y }`; for an `x` of the form `if c { x } else { z }`, its first side.
+    /// Returns `if c { x } else { y }`. If `x` has the form `if c { a } else { b }` with the same condition, it is
+    /// replaced by `a`.
     pub(super) fn choice(c: Expression, x: Expression, y: Expression) -> Expression {
         let x = match &x.choice {
             Some((same, inner)) if *same == c.text => (**inner).clone(),
-            // Two literals without a suffix have no type on which a method could be called.
+            // If both sides are literals without a suffix, a method called on the result would not compile, so give one
+            // a suffix.
             _ if y.literal.is_some() => x.suffixed(),
             _ => x,
         };
@@ -156,19 +158,20 @@ impl Expression {
         matches!(self.binary, Some((_, "+", _)))
     }
 
-    /// Adds the reads of operands.
+    /// Adds the memory and variables that the operands read to those of this expression.
     #[must_use]
     pub(super) fn reading(mut self, operands: &[Expression]) -> Expression {
         operands.iter().for_each(|x| self.reads.add(&x.reads));
         self
     }
 
-    /// Returns the text, where no operator is beside it.
+    /// Returns the text for a place where no operator is beside the expression, so that it needs no parentheses.
     pub(super) fn text(&self) -> &str {
         &self.text
     }
 
-    /// Returns the text for a place beside an operator of this level.
+    /// Returns the text for an operand of an operator of this level, in parentheses if the expression binds more
+    /// weakly.
     pub(super) fn within(self, level: Level) -> String {
         if self.level < level { format!("({})", self.text) } else { self.text }
     }
@@ -185,7 +188,8 @@ impl Expression {
         }
     }
 
-    /// Returns the assignment of the expression to a place: `x += y` for the expression `x + y`.
+    /// Returns the text of a statement that assigns the expression to `place`, in the short form `place += y` if the
+    /// expression is `place + y`.
     pub(super) fn assigned_to(&self, place: &str) -> String {
         match &self.binary {
             Some((x, op, y)) if x == place && COMPOUND.contains(op) => {
@@ -203,10 +207,10 @@ impl Expression {
     }
 }
 
-/// The operators with an assignment.
+/// The operators `op` for which Rust has an assignment `op=`.
 const COMPOUND: [&str; 8] = ["+", "-", "*", "/", "%", "|", "^", "&"];
 
-/// Returns the text without the parentheses around the whole of it.
+/// Removes the parentheses around the whole text, if there are any.
 fn bare(text: &str) -> &str {
     let Some(inside) = text.strip_prefix('(').and_then(|text| text.strip_suffix(')')) else {
         return text;
@@ -239,7 +243,7 @@ fn above(level: Level) -> Level {
     }
 }
 
-/// Returns the text of a constant, and whether its type may be another one.
+/// Returns the text of a constant, and whether the text has no suffix, so that Rust infers its type.
 fn literal_text(literal: Literal) -> (String, bool) {
     let Literal { dtype, bits } = literal;
     match dtype {
@@ -267,12 +271,13 @@ fn literal_text(literal: Literal) -> (String, bool) {
     }
 }
 
-/// Returns the text of an integer. The least one is named, since it is no literal behind a minus sign.
+/// Returns the text of an integer, and whether Rust infers its type. The least integer is printed as the constant
+/// `MIN`, because its digits without the minus sign overflow the type.
 fn integer(x: i64, least: i64, ty: &str) -> (String, bool) {
     if x == least { (format!("{ty}::MIN"), false) } else { (x.to_string(), true) }
 }
 
-/// Returns the name of a float that has no digits.
+/// Returns the name of a float that has no digits: nan or an infinity.
 fn named(x: f64, ty: &str) -> Option<String> {
     let name = if x == f64::INFINITY {
         "INFINITY"
@@ -291,12 +296,12 @@ pub(super) fn rust_type(dtype: Dtype) -> &'static str {
     dtype.name()
 }
 
-/// Returns the zero of a dtype, without its type.
+/// Returns the zero of a dtype as a literal without a suffix.
 pub(super) fn zero(dtype: Dtype) -> String {
     Expression::literal(Literal::zero(dtype)).text
 }
 
-/// Returns the text of a constant, with its type.
+/// Returns the text of a constant with the suffix of its type.
 pub(super) fn typed_literal(literal: Literal) -> String {
     Expression::literal(literal).suffixed().text
 }

@@ -13,7 +13,7 @@ use std::fmt::Write;
 use tapeloom_ir::{ArrayType, Dtype, Problem, Tensor};
 use tapeloom_routines::Argsort;
 
-/// The longest line of a list, in characters.
+/// The longest line of a list of parameters or elements, in characters.
 const WIDTH: usize = 100;
 
 /// A parameter of a function: its name and its type.
@@ -22,15 +22,16 @@ pub(super) struct Parameter {
     pub(super) ty: String,
 }
 
-/// A parameter of a callee, in the order in which a call passes them.
+/// A parameter of a callee, in the order in which calls pass them.
 pub(super) enum Slot {
     /// The input with this number.
     Input(usize),
-    /// The output with this number, also if it is a donated input.
+    /// The output with this number. A donated input, whose memory the output takes over, has no parameter of its own.
     Output(usize),
 }
 
-/// Returns the parameters of a callee, without its tapes: the inputs that no result takes over, then the outputs.
+/// Returns the parameters of a callee without its tapes: first the inputs whose memory no output takes over, then the
+/// outputs.
 pub(super) fn slots(kernel: &Kernel) -> Vec<(Slot, BufferId)> {
     let mut inputs: Vec<(usize, BufferId)> = Vec::new();
     let mut outputs: Vec<(usize, BufferId)> = Vec::new();
@@ -47,7 +48,7 @@ pub(super) fn slots(kernel: &Kernel) -> Vec<(Slot, BufferId)> {
     inputs.chain(outputs.into_iter().map(|(n, id)| (Slot::Output(n), id))).collect()
 }
 
-/// Marks the parameters that a body does not name: the compiler of Rust warns about those without a `_`.
+/// Prefixes with `_` the parameters that the body does not name, so that the compiler does not warn about them.
 fn mark_unused(parameters: &mut [Parameter], body: &str) {
     let words: BTreeSet<&str> = words(body).collect();
     for parameter in parameters {
@@ -199,7 +200,7 @@ pub(super) fn callee(source: &mut Source<'_>, id: KernelId) -> Result<String, Pr
     Ok(text + &body + "}\n")
 }
 
-/// Returns the body of a function that sorts: its parameters are the elements and the sorted indices.
+/// Returns the body of a function that sorts. Its two parameters are the elements and the sorted indices.
 fn argsort(sort: Argsort, parameters: &[Parameter]) -> String {
     let Argsort { key, rows, n, columns, first, descending } = sort;
     let [x, places] = [0, 1].map(|i| parameters.get(i).map_or("", |p| p.name.as_str()));
@@ -212,7 +213,7 @@ fn argsort(sort: Argsort, parameters: &[Parameter]) -> String {
     };
     let order = if descending { "the largest first" } else { "the smallest first" };
     let nan = if is_float { "; nan counts as the largest" } else { "" };
-    // Arrays of one element are numbers.
+    // An array with one element is printed as a number, which has no slices to sort.
     let is_number = |n: usize| rows * n * columns == 1;
     if is_number(n) && is_number(first) {
         return format!(
@@ -256,7 +257,7 @@ fn argsort(sort: Argsort, parameters: &[Parameter]) -> String {
     )
 }
 
-/// Returns the declaration of a captured tensor.
+/// Returns the declaration of a captured tensor as a constant.
 fn constant(name: &str, x: &Tensor) -> String {
     let ArrayType { dtype, .. } = x.ty();
     let of = rust_type(*dtype);
@@ -283,7 +284,7 @@ fn constant(name: &str, x: &Tensor) -> String {
     text + "];\n"
 }
 
-/// Returns the zeros of a local array.
+/// Returns the expression that initializes a local array with zeros: an array, or a vector if it is large.
 pub(super) fn zeros(dtype: Dtype, elements: usize) -> String {
     let zero = typed_literal(tapeloom_ir::Literal::zero(dtype));
     if elements <= SMALL {
@@ -293,5 +294,5 @@ pub(super) fn zeros(dtype: Dtype, elements: usize) -> String {
     }
 }
 
-/// The largest number of elements of a local array on the stack.
+/// The largest number of elements of a local array on the stack; larger ones are vectors.
 const SMALL: usize = 16;

@@ -1,7 +1,7 @@
 //! Library functions in Rust: methods of the standard library, helpers, or the arithmetic of our own source.
 //!
-//! A function without any of these cannot be printed. A test lists those, so that a new function is either written here or
-//! added to that list.
+//! A function without any of these cannot be printed. A test lists the functions that cannot be printed, so that a new
+//! library function is either added here or to that list.
 
 use super::expression::{Expression, Level};
 use super::math_helpers::{self, Helper, Helpers};
@@ -22,11 +22,12 @@ enum Form {
     InverseRoot,
     /// `x` to the power of half of the function's constant number.
     HalfPower,
-    /// A function with the operations of the recording.
+    /// A Rust function whose text repeats the operations recorded from this library's own implementation.
     Recorded,
 }
 
-/// Returns the form of a function; `None` if it has none, because its source branches and the standard library lacks it.
+/// Returns the way in which a function is printed. `None` if the standard library lacks the function and its own source
+/// branches, so that its operations cannot be recorded.
 fn form(library: &Library) -> Option<Form> {
     Some(match library.name {
         "exp" => Form::Method("exp"),

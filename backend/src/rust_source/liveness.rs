@@ -1,4 +1,4 @@
-//! Liveness of numbers: assignments whose value no path reads are removed, since the compiler of Rust warns about them.
+//! Liveness of variables: removes assignments whose value no path reads, because the compiler of Rust warns about them.
 //!
 //! A *cell* is a variable or a local buffer. The analysis walks backwards; a loop is walked until the cells that are live at its
 //! start no longer change. The elements of an array are live together.
@@ -19,17 +19,17 @@ pub(super) enum Cell {
     Buffer(BufferId),
 }
 
-/// The variables whose first value no path reads.
+/// The variables and numbers whose initial value no path reads, so that they are declared without a value.
 #[derive(Default)]
 pub(super) struct Unread {
     pub(super) vars: BTreeSet<VarId>,
-    /// The declared buffers whose zero no path reads.
+    /// The declared numbers whose initial zero no path reads.
     pub(super) numbers: BTreeSet<BufferId>,
 }
 
 type Live = BTreeSet<Cell>;
 
-/// Removes the assignments and scalars of a kernel that nothing reads.
+/// Removes the assignments and definitions of a kernel whose values nothing reads.
 pub(super) fn prune(kernel: &mut Kernel) {
     kernel.rewrite(|kernel, body| {
         loop {
@@ -49,7 +49,8 @@ pub(super) fn prune(kernel: &mut Kernel) {
                     Stmt::Store { held, .. } => {
                         is_local(kernel, held.buffer) && !read.contains(&held.buffer)
                     }
-                    // A record that is only read, of which nothing is read.
+                    // Move of a cursor to a record for reading: useless if the kernel reads nothing through this
+                    // cursor.
                     Stmt::Tape(TapeStmt::MoveCursor {
                         cursor,
                         to: CursorTarget::Handle(_),
@@ -71,19 +72,20 @@ pub(super) fn prune(kernel: &mut Kernel) {
     });
 }
 
-/// Returns the variables whose first value no path reads.
+/// Returns the variables and numbers whose initial value no path reads.
 pub(super) fn unread(kernel: &Kernel, declarations: &Declarations) -> Unread {
     let mut walk = Walk::new(kernel, Some(declarations));
     walk.block(&kernel.body, &mut Live::new());
     walk.unread
 }
 
-/// Returns the address of a statement or a carry, which identifies it while the program is not changed.
+/// Returns the address of a statement or a carry in memory. The address identifies the statement as long as the program
+/// is not changed.
 fn address_of<T>(x: &T) -> *const () {
     std::ptr::from_ref(x).cast()
 }
 
-/// Returns the buffers that a statement reads or carries.
+/// Returns the buffers that a block reads or passes to the next iteration of a loop.
 fn read_buffers(body: &[Stmt]) -> BTreeSet<BufferId> {
     let mut read = BTreeSet::new();
     visit(body, &mut |stmt| {
@@ -97,7 +99,7 @@ fn read_buffers(body: &[Stmt]) -> BTreeSet<BufferId> {
     read
 }
 
-/// Appends, for each statement in order and for each of its carries, whether it is useless.
+/// Appends a flag for each statement in order and for each of its carries: whether it is useless.
 fn numbered(body: &[Stmt], useless: &BTreeSet<*const ()>, flags: &mut Vec<bool>) {
     for stmt in body {
         flags.push(useless.contains(&address_of(stmt)));
@@ -106,8 +108,8 @@ fn numbered(body: &[Stmt], useless: &BTreeSet<*const ()>, flags: &mut Vec<bool>)
     }
 }
 
-/// Removes the flagged statements and carries, and branches, nests and counted loops without statements. Returns whether there
-/// were any.
+/// Removes the flagged statements and carries, and branches, nests and counted loops that have no statements left.
+/// Returns whether anything was removed.
 fn remove(body: &mut Vec<Stmt>, flags: &mut dyn Iterator<Item = bool>) -> bool {
     let mut changed = false;
     body.retain_mut(|stmt| {
@@ -130,12 +132,13 @@ fn remove(body: &mut Vec<Stmt>, flags: &mut dyn Iterator<Item = bool>) -> bool {
 struct Walk<'k> {
     kernel: &'k Kernel,
     declarations: Option<&'k Declarations>,
-    /// The assignments and carries whose value nothing reads.
+    /// The assignments and carries whose value nothing reads, by address.
     useless: BTreeSet<*const ()>,
     unread: Unread,
 }
 
-/// Inserts or removes an element: a loop is walked several times, and the last time decides.
+/// Inserts the element if `holds` is true, otherwise removes it. The analysis walks over a loop several times, and the
+/// last walk decides.
 fn mark<T: Ord>(set: &mut BTreeSet<T>, element: T, holds: bool) {
     if holds {
         set.insert(element);
@@ -150,7 +153,8 @@ impl<'k> Walk<'k> {
         Walk { kernel, declarations, useless, unread }
     }
 
-    /// Changes `live` from the cells that are read behind a block to those that are read from its start on.
+    /// Computes liveness backwards through a block: `live` has the cells that are read behind the block, and becomes
+    /// the cells that are read from its start on.
     fn block(&mut self, body: &[Stmt], live: &mut Live) {
         for stmt in body.iter().rev() {
             self.statement(stmt, live);
@@ -186,7 +190,8 @@ impl<'k> Walk<'k> {
                 self.reads(stmt, live);
             }
             Stmt::While { head, condition, carries, body, .. } => {
-                // `live` becomes the cells that are live behind the head.
+                // `live` becomes the cells that are live behind the head, where either the body or the code after the
+                // loop follows.
                 live.extend(cell_of(*condition));
                 loop {
                     let mut start = live.clone();
@@ -216,7 +221,7 @@ impl<'k> Walk<'k> {
                 }
             }
             Stmt::Store { held, guard, .. } if is_local(self.kernel, held.buffer) => {
-                // The other elements of an array stay.
+                // A store of one element does not end the lifetime of an array: its other elements keep their values.
                 let cell = Cell::Buffer(held.buffer);
                 let keeps = guard.is_some() || !is_number(self.kernel, held.buffer);
                 let needed = if keeps { live.contains(&cell) } else { live.remove(&cell) };
@@ -240,19 +245,21 @@ impl<'k> Walk<'k> {
         }
     }
 
-    /// Adds the cells that a statement itself reads.
+    /// Adds the cells that a statement reads, without those that its inner blocks read.
     fn reads(&self, stmt: &Stmt, live: &mut Live) {
         stmt.args(&mut |arg| live.extend(cell_of(arg)));
         if let Stmt::Let { expr: Expr::Load { held, .. }, .. } = stmt {
             live.insert(Cell::Buffer(held.buffer));
         }
-        // A call writes numbers through references, so they must have a value.
+        // A call gets references to its numbers, also to those that it only writes, so they must be initialized before
+        // the call.
         for view in stmt.shape().views.into_iter().flatten() {
             live.insert(Cell::Buffer(view.held.buffer));
         }
     }
 
-    /// Changes `live` from the cells that are read behind the assignments of carries to those that are read in front of them.
+    /// Computes liveness backwards through carries, which pass values to the next iteration: `live` has the cells that
+    /// are read after the carries, and becomes those that are read before them.
     fn before_carries(&mut self, carries: &[Carry], live: &mut Live) {
         for carry in carries.iter().rev() {
             let (to, from) = (carry.input.buffer, carry.output.buffer);

@@ -9,7 +9,7 @@ use tapeloom_ir::Dtype;
 #[derive(Debug)]
 pub(super) struct Helper {
     name: &'static str,
-    /// The dtype whose function has the name without a suffix.
+    /// The dtype whose helper has no suffix in its name; helpers for other dtypes have the dtype as a suffix.
     usual: Dtype,
     text: &'static str,
 }
@@ -131,15 +131,15 @@ fn NAME(x: T, y: T) -> T {
 ";
 }
 
-/// The helper functions that a text needs.
+/// The helper functions that the printed text calls.
 #[derive(Default, Debug)]
 pub(super) struct Helpers {
-    /// Their names with their texts, in the order of their first uses.
+    /// The names of the helpers with their texts, in the order of first use.
     wanted: Vec<(String, String)>,
 }
 
 impl Helpers {
-    /// Returns the path of a helper for this dtype, which is printed.
+    /// Returns the path of a helper for this dtype, such as `math::sign`, and adds its text to the module.
     pub(super) fn of(&mut self, helper: &Helper, dtype: Dtype) -> String {
         let ty = dtype.name();
         let name = name(helper.name, dtype, helper.usual);
@@ -152,7 +152,7 @@ impl Helpers {
         self.add(&name, || text)
     }
 
-    /// Adds a function with this name, unless there is one, and returns its path.
+    /// Adds a function of this name, unless the module already has it. Returns the function's path.
     pub(super) fn add(&mut self, name: &str, text: impl FnOnce() -> String) -> String {
         if !self.wanted.iter().any(|(known, _)| known == name) {
             self.wanted.push((name.to_owned(), text()));
@@ -160,7 +160,7 @@ impl Helpers {
         format!("math::{name}")
     }
 
-    /// Returns the module of the helpers; `None` if there are none.
+    /// Returns the text of the module with all helpers; `None` if no helper is needed.
     pub(super) fn module(&self) -> Option<String> {
         let texts: Vec<&str> = self.wanted.iter().map(|(_, text)| text.as_str()).collect();
         if texts.is_empty() {
@@ -179,7 +179,7 @@ impl Helpers {
     }
 }
 
-/// Returns the name of a helper for a dtype.
+/// Returns the name of a helper for a dtype: `name`, with the dtype as a suffix unless it is the usual one.
 pub(super) fn name(name: &str, dtype: Dtype, usual: Dtype) -> String {
     if dtype == usual { name.to_owned() } else { format!("{name}_{dtype}") }
 }

@@ -71,7 +71,8 @@ use tapes::Tapes;
 
 pub use library_functions::is_printable;
 
-/// The arguments and results of a function, as its caller names them.
+/// The arguments and results of a function: the paths under which its caller knows them, and the values of captured
+/// tensors.
 #[derive(Clone, Debug)]
 pub struct Interface<'a> {
     /// The paths of the arguments.
@@ -80,7 +81,7 @@ pub struct Interface<'a> {
     pub results: Vec<String>,
     /// The values of the function's last parameters, which become constants.
     pub captured: &'a [Tensor],
-    /// The user's line that asks for the text.
+    /// The user's line that asked for the Rust source, for errors.
     pub line: Loc,
 }
 
@@ -93,15 +94,16 @@ struct Source<'a> {
     results: Vec<(String, ArrayType)>,
     captured: &'a [Tensor],
     lines: Loc,
-    /// The callees that sort, whose bodies are not printed.
+    /// The callees that sort. Their printed bodies call the standard library's sort in place of the kernel's
+    /// statements.
     sorts: PrimaryMap<KernelId, Option<Argsort>>,
     tapes: Tapes,
     kernel_names: PrimaryMap<KernelId, String>,
-    /// The names of the module.
+    /// The names that are taken in the module.
     names: Names,
     helpers: Helpers,
     constants: Vec<String>,
-    /// The tapes that a function shortens.
+    /// The tapes that a function shortens (removes records from).
     cut: BTreeSet<TapeId>,
 }
 
@@ -183,7 +185,7 @@ pub fn text(
     Ok(parts.join("\n"))
 }
 
-/// Returns the machine model without the unrolling of small arrays, and with loops in the order of axes.
+/// Returns the machine model for readable source: small arrays are not unrolled, and loops run in the order of axes.
 fn readable(machine: MachineModel) -> MachineModel {
     MachineModel {
         register_elements: 0,
@@ -195,7 +197,7 @@ fn readable(machine: MachineModel) -> MachineModel {
     }
 }
 
-/// Drops the statements that shorten tapes at the end of a function that owns them.
+/// Drops the statements that shorten tapes at the end of a function that owns the tapes: they are dropped there anyway.
 fn drop_last_cuts(body: &mut Vec<Stmt>) {
     while let Some(Stmt::Tape(TapeStmt::Cut { .. })) = body.last() {
         body.pop();
@@ -220,7 +222,8 @@ fn called(program: &Program) -> BTreeSet<KernelId> {
     found
 }
 
-/// Returns an error if a program needs the process in which it was traced, or a library that is not printed.
+/// Returns an error, with the user's line, if a program calls a Rust function of the process that traced it, or a
+/// library function that cannot be printed.
 fn refuse(program: &Program) -> Result<(), Problem> {
     let Some(signature) = program.externals().into_iter().next() else { return Ok(()) };
     let (name, location) = (signature.name(), signature.location);

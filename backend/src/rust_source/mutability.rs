@@ -1,4 +1,4 @@
-//! Which variables need `mut`: those that a statement changes where they may have a value, since the compiler of Rust warns
+//! Which variables need `mut`: those that a statement changes where they may already have a value. The compiler warns
 //! about any other `mut`.
 //!
 //! A statement in a loop may change a variable of a block around the loop, in which an earlier iteration stored a value.

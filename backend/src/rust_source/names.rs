@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The words that are no identifiers in Rust, and the names of types that the text uses.
+/// Names that variables must not have: the keywords of Rust, and the types that the text uses.
 const RESERVED: &[&str] = &[
     "abstract", "as", "async", "await", "become", "bool", "box", "break", "const", "continue",
     "crate", "do", "dyn", "else", "enum", "extern", "f32", "f64", "false", "final", "fn", "for",
@@ -16,18 +16,19 @@ const RESERVED: &[&str] = &[
 #[derive(Clone, Debug)]
 pub(super) struct Names {
     scopes: Vec<BTreeSet<String>>,
-    /// The number behind the last name with each wish, from which the search for a free one goes on. It may only be too small.
+    /// For each wished name, the last number that was appended to it, where the search for a free name starts. It may
+    /// be too small, never too large.
     numbers: Vec<BTreeMap<String, usize>>,
 }
 
 impl Names {
-    /// Returns the names of a module that has `taken` ones.
+    /// Returns the names of a module in which `taken` are already used.
     pub(super) fn new<'n>(taken: impl IntoIterator<Item = &'n str>) -> Names {
         let scopes = vec![taken.into_iter().map(str::to_owned).collect()];
         Names { scopes, numbers: vec![BTreeMap::new()] }
     }
 
-    /// Begins a scope, whose names are free again after its end.
+    /// Begins a scope. The names that are chosen in it are free again after its end.
     pub(super) fn enter(&mut self) {
         self.scopes.push(BTreeSet::new());
         self.numbers.push(BTreeMap::new());
@@ -43,10 +44,10 @@ impl Names {
         !RESERVED.contains(&name) && self.scopes.iter().all(|scope| !scope.contains(name))
     }
 
-    /// Returns a new name of the innermost scope: the wish, or the wish with a number.
+    /// Returns a new name in the innermost scope: the wished name, or the wished name with a number.
     pub(super) fn fresh(&mut self, wish: &str) -> String {
         let wish = identifier(wish);
-        // A scan from 2 for each name would take quadratic time for a long function.
+        // Start at the last number: trying 2, 3, .. for each name would take quadratic time in a long function.
         let known = self.numbers.iter().rev().find_map(|numbers| numbers.get(&wish).copied());
         let mut number = known.unwrap_or(1);
         let numbered = |n: usize| if n == 1 { wish.clone() } else { format!("{wish}_{n}") };
@@ -79,7 +80,7 @@ pub(super) fn is_identifier(name: &str) -> bool {
         && !RESERVED.contains(&name)
 }
 
-/// Returns a text as an identifier in small letters.
+/// Returns a text as an identifier in lower case, with `_` for all characters that an identifier cannot have.
 pub(super) fn identifier(text: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' };
     let name: String = text.chars().map(plain).collect();

@@ -92,13 +92,13 @@ pub(super) fn forward_numbers(kernel: &mut Kernel) {
 struct Found {
     /// For each loaded scalar, the buffer and the operand that was stored in it.
     loads: BTreeMap<ScalarId, (BufferId, Arg)>,
-    /// Whether all loads of a buffer are in the scope of its store.
+    /// For each buffer, whether all its loads are in the scope of its store.
     reached: BTreeMap<BufferId, bool>,
 }
 
 impl Found {
-    /// Walks over a block. `stored` has the operands that are stored in candidates in blocks around this place, `declared` the
-    /// variables that are declared there, each with the depth of its block.
+    /// Walks over a block. `stored` has the values that candidates hold here, from stores in enclosing blocks;
+    /// `declared` has the variables that are declared in them, each with the depth of its block.
     fn block(
         &mut self,
         block: &[Stmt],
@@ -132,7 +132,8 @@ impl Found {
                     }
                 }
                 _ => {
-                    // Variables that an inner block assigns must not stand for a number that was stored before.
+                    // Do not replace a buffer by a variable that an inner block assigns: its value may have changed
+                    // since the store.
                     let mut assigned = BTreeSet::new();
                     for inside in stmt.blocks() {
                         visit(inside, &mut |s| assigned.extend(s.assigned().map(|(var, _)| var)));
@@ -141,7 +142,8 @@ impl Found {
                         self.assigned(var, stored);
                     }
                     for inside in stmt.blocks() {
-                        // The head of a `while` is in the scope of its body.
+                        // Definitions in the head of a `while` are in the scope of its body, so the same maps are used
+                        // for both.
                         let (mut stored, mut declared) = (stored.clone(), BTreeMap::new());
                         self.block(inside, candidates, &mut stored, &mut declared);
                     }
@@ -160,7 +162,7 @@ impl Found {
     }
 }
 
-/// Replaces scalars, and removes their definitions.
+/// Replaces scalars by others, and removes the definitions of the replaced scalars.
 struct Replaced<'a>(&'a BTreeMap<ScalarId, Arg>);
 
 impl Rewriter for Replaced<'_> {

@@ -11,7 +11,7 @@ use tapeloom_ir::{Dtype, Literal};
 /// The bit of the sign of an f64.
 const SIGN: u64 = 1 << 63;
 
-/// An expression with at most this many characters is written where its value is used, if it is used once.
+/// The longest expression, in characters, that is printed at its use if it is used once.
 const LONGEST: usize = 56;
 
 /// Returns the name of the function in Rust.

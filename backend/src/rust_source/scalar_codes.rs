@@ -13,12 +13,13 @@ use tapeloom_ir::{Code, Dtype, Literal};
 pub(super) struct Operand {
     pub(super) expression: Expression,
     pub(super) dtype: Dtype,
-    /// The value, if it is a constant.
+    /// The constant, if the operand is one.
     pub(super) literal: Option<Literal>,
 }
 
 /// Returns the expression of a code on its operands; `None` if the code is a library function without a form in Rust.
-/// `fits` says that a sum, difference or product of integers does not wrap.
+/// If `fits` is true, sums, differences and products of integers cannot overflow, so `+` is printed in place of
+/// `wrapping_add`.
 pub(super) fn expression(
     helpers: &mut Helpers,
     code: Code,
@@ -36,14 +37,14 @@ pub(super) fn expression(
     };
     let method = |name| Expression::method(x(), name, &args[1..]);
     let mut helper = |of: &Helper| Expression::call(&helpers.of(of, dtype), &args);
-    // Operands of one dtype, of which one is a literal without digits of its own type, still have that type.
+    // If one operand is a literal without a suffix, Rust infers its type from the other operand.
     let truth = dtype == Dtype::Bool;
     let arithmetic = |op, level, wrapping| {
         if dtype.is_float() || fits { two(op, level) } else { method(wrapping) }
     };
     Some(match code {
         Code::Add if truth => two("||", Level::Either),
-        // A sum begins with 0, which only matters for the sign of a sum of negative zeros.
+        // A sum starts with 0, as in `0.0 + x`. Print `x` alone; only the sign of a sum of negative zeros could differ.
         Code::Add if is_zero(&operands[1]) && x().is_sum() => x(),
         Code::Add if is_zero(&operands[0]) && y().is_sum() => y(),
         Code::Add => arithmetic("+", Level::Sum, "wrapping_add"),
@@ -100,8 +101,8 @@ pub(super) fn expression(
     })
 }
 
-/// Returns an operand of a comparison. The compiler takes a comparison with the constant `NAN` for a mistake, so nan is written
-/// by its bits.
+/// Returns an operand of a comparison. The compiler rejects comparisons with the constant `NAN`, so nan is printed by
+/// its bits.
 fn beside_comparison(x: &Operand) -> Expression {
     match x.literal {
         Some(Literal { dtype, bits }) if x.expression.text().ends_with("::NAN") => {
@@ -116,7 +117,7 @@ fn is_zero(x: &Operand) -> bool {
     x.dtype.is_float() && x.literal == Some(Literal::zero(x.dtype))
 }
 
-/// Returns whether integers are divided by a constant with which the operator of Rust neither panics nor wraps.
+/// Returns whether integers are divided by a constant for which Rust's operator neither panics nor overflows.
 fn is_plain_divisor(operands: &[Operand]) -> bool {
     let divisor = operands.last().and_then(|y| y.literal).and_then(Literal::to_integer);
     divisor.is_some_and(|y| y != 0 && y != -1)
@@ -201,7 +202,7 @@ fn power(helpers: &mut Helpers, x: &Operand, n: i32) -> Expression {
     }
 }
 
-/// Returns a name for the result of a code.
+/// Returns a name for a variable that holds the result of a code.
 pub(super) fn name_of(code: Code) -> &'static str {
     match code {
         Code::Add => "sum",

@@ -1,13 +1,13 @@
-//! Comments with the user's lines: the equations that a statement computes.
+//! Comments in the printed source: the user's lines, and the equations of these lines that a statement computes.
 
 use crate::loop_ir::Origins;
 use std::fmt::Write;
 use tapeloom_ir::{Loc, Phase};
 
-/// The largest number of lines of a comment.
+/// The largest number of source lines that a comment lists.
 const MOST: usize = 4;
 
-/// The equations of one of the user's lines, in one phase of differentiation.
+/// The equations of one source line of the user, in one phase of differentiation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Line {
     phase: Phase,
@@ -15,7 +15,7 @@ struct Line {
     primitives: Vec<&'static str>,
 }
 
-/// The equations that a statement computes, by lines.
+/// The equations that a statement computes, grouped by source line.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(super) struct SourceLines(Vec<Line>);
 
@@ -35,7 +35,7 @@ impl SourceLines {
         SourceLines(lines)
     }
 
-    /// Returns the comment as lines of text, without `//`. Equations without a line have none.
+    /// Returns the comment as lines of text, without `//`. Equations whose source line is unknown are left out.
     pub(super) fn comment(&self) -> Vec<String> {
         let shown = if self.0.len() > MOST { MOST - 1 } else { MOST };
         let mut comment: Vec<String> = self.0.iter().take(shown).map(Line::text).collect();
@@ -63,7 +63,7 @@ impl Line {
     }
 }
 
-/// Returns the phase of differentiation in words; nothing for the forward pass.
+/// Returns a phrase for the phase of differentiation; empty for the forward pass.
 fn words(phase: Phase) -> &'static str {
     match (phase.order, phase.transposed, phase.rematerialized) {
         (0, ..) => "",

@@ -19,21 +19,21 @@ use tapeloom_ir::{ArrayType, Dtype};
 /// A field of the records of a tape.
 #[derive(Clone, Debug)]
 pub(super) struct Field {
-    /// The offset in bytes in a record.
+    /// The offset of the field from the start of a record, in bytes.
     pub(super) offset: usize,
     pub(super) dtype: Dtype,
-    /// The number of elements in each record.
+    /// The number of elements of the field in each record.
     pub(super) elements: usize,
-    /// The name in the struct.
+    /// The name of the field in the struct.
     pub(super) name: String,
 }
 
 /// A tape of a program.
 #[derive(Clone, Debug)]
 pub(super) struct Tape {
-    /// The name of the struct.
+    /// The name of the tape's struct.
     pub(super) type_name: String,
-    /// The name of the variable in every function that has the tape.
+    /// The name of the tape's variable, in every function that uses the tape.
     pub(super) name: String,
     pub(super) fields: Vec<Field>,
 }
@@ -42,12 +42,13 @@ pub(super) struct Tape {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tapes {
     pub(super) all: PrimaryMap<TapeId, Tape>,
-    /// For each callee, the tapes that it and its callees use.
+    /// For each kernel that is called, the tapes that it or its callees use.
     pub(super) of_callees: PrimaryMap<KernelId, BTreeSet<TapeId>>,
     pub(super) of_entry: BTreeSet<TapeId>,
 }
 
-/// A record to which a cursor that reads may point: its tape, and the offset of the handle's field.
+/// A place to which a cursor for reading may point: a tape, and the offset in the record of the field that holds the
+/// handle.
 pub(super) type Target = (TapeId, usize);
 
 impl Tapes {
@@ -96,8 +97,8 @@ impl Tapes {
         tapes
     }
 
-    /// Removes the first words of handles that no cursor needs, since only one field has the types of its buffers. A local
-    /// handle is then the number of the first record alone.
+    /// Removes the first word of each handle that can only select one field. A local handle then consists of the number
+    /// of the first record alone.
     pub(super) fn drop_words(&self, program: &mut Program) {
         for kernel in program.kernels_mut() {
             let needed = self.needed_words(kernel);
@@ -109,7 +110,7 @@ impl Tapes {
         }
     }
 
-    /// Returns the scalars that are used, except those whose only uses are first words of handles that no cursor needs.
+    /// Returns the scalars that are used, without those whose only uses are removable first words of handles.
     fn needed_words(&self, kernel: &Kernel) -> BTreeSet<ScalarId> {
         let mut needed = BTreeSet::new();
         visit(&kernel.body, &mut |stmt| {
@@ -132,7 +133,7 @@ impl Tapes {
         needed
     }
 
-    /// Returns the tapes that a kernel uses, whose callees are known.
+    /// Returns the tapes that a kernel uses. The tapes of its callees must be known already.
     fn used(&self, kernel: &Kernel) -> BTreeSet<TapeId> {
         let mut used = BTreeSet::new();
         visit(&kernel.body, &mut |stmt| match stmt {
@@ -152,7 +153,7 @@ impl Tapes {
         used
     }
 
-    /// Returns the records to which a cursor that reads may point.
+    /// Returns the places to which a cursor for reading may point.
     pub(super) fn targets(&self, kernel: &Kernel, cursor: CursorId, word: Arg) -> Vec<Target> {
         let fits = |(tape, field): &Target| {
             in_record(kernel, cursor).all(|(buffer, offset)| {
@@ -171,7 +172,7 @@ impl Tapes {
         self.all.iter().flat_map(fields).filter(fits).collect()
     }
 
-    /// Returns the field at an offset of the records of a tape, if it has this type.
+    /// Returns the field at an offset of a tape's records, if the field has this type.
     pub(super) fn field(
         &self,
         tape: TapeId,
@@ -183,15 +184,16 @@ impl Tapes {
         fields.iter().find(|f| (f.offset, f.dtype, f.elements) == (offset, dtype, elements))
     }
 
-    /// Returns the value of a handle's first word for a target.
+    /// Returns the value of the first word of a handle that selects this place.
     pub(super) fn word(target: Target) -> i64 {
         handle(target.0, target.1)
     }
 }
 
-/// Returns the local handles whose words are only stored and loaded one by one, the first one for nothing.
+/// Returns the local handles whose words are stored and loaded one at a time, with constant addresses, and whose first
+/// words are not needed.
 fn local_handles(kernel: &Kernel, needed: &BTreeSet<ScalarId>) -> BTreeSet<BufferId> {
-    // A handle holds the length of a tape.
+    // A buffer is a handle if the length of a tape is stored in it.
     let (mut lengths, mut handles) = (BTreeSet::new(), BTreeSet::new());
     visit(&kernel.body, &mut |stmt| match stmt {
         Stmt::Tape(TapeStmt::Length { value, .. }) => _ = lengths.insert(*value),
@@ -223,7 +225,7 @@ fn is_constant(address: &Address) -> bool {
     address.terms.is_empty() && address.dynamic.is_none()
 }
 
-/// Removes the stores and loads of the first words of handles. Their second words are elements 0 of numbers from now on.
+/// Removes the stores and loads of the first words of these handles. The second word becomes element 0 of a number.
 fn drop_first_words(body: &mut Vec<Stmt>, handles: &BTreeSet<BufferId>) {
     body.retain_mut(|stmt| {
         let address = match stmt {
@@ -244,7 +246,7 @@ fn drop_first_words(body: &mut Vec<Stmt>, handles: &BTreeSet<BufferId>) {
     }
 }
 
-/// Returns the targets of the cursors of a kernel, each once.
+/// Returns the targets to which cursors of a kernel are moved, each once.
 fn targets(kernel: &Kernel) -> Vec<(CursorId, CursorTarget)> {
     let mut found: BTreeMap<CursorId, Vec<CursorTarget>> = BTreeMap::new();
     visit(&kernel.body, &mut |stmt| {
@@ -261,7 +263,7 @@ fn targets(kernel: &Kernel) -> Vec<(CursorId, CursorTarget)> {
         .collect()
 }
 
-/// Returns the buffers in the record at a cursor that the kernel accesses, with their offsets.
+/// Returns the buffers of the record at a cursor, with their offsets in bytes, as far as the kernel accesses them.
 pub(super) fn in_record(
     kernel: &Kernel,
     cursor: CursorId,
@@ -273,7 +275,8 @@ pub(super) fn in_record(
 }
 
 impl Tape {
-    /// Returns the struct of the tape, with its methods; `is_cut` says that a function shortens it.
+    /// Returns the text of the tape's struct with its methods. If `is_cut`, a function shortens the tape and needs a
+    /// method for it.
     pub(super) fn declaration(&self, comment: &str, is_cut: bool) -> String {
         let Tape { type_name, fields, .. } = self;
         let mut text = format!("/// {comment}\n#[derive(Default)]\nstruct {type_name} {{\n");

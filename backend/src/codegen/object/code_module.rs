@@ -19,15 +19,15 @@ use tapeloom_ir::{Dtype, OrderedMap};
 /// A function of the runtime that an object contains.
 #[derive(Clone, Copy)]
 pub(super) enum Own {
-    /// A library function of single elements.
+    /// A library function, applied to single elements.
     Library(Library, Dtype),
-    /// A library function of eight elements.
+    /// A library function, applied to eight elements at once.
     OfEight(Library, Dtype),
-    /// The growth of a dynamic tape.
+    /// The function that allocates a record of a dynamic tape.
     Grow,
-    /// The pieces of a concurrent loop.
+    /// The function that runs the pieces of a concurrent loop.
     Pieces,
-    /// The library routines of the program.
+    /// The function that calls the library routines of the program.
     Routines,
 }
 
@@ -36,13 +36,14 @@ pub(super) struct CodeModule<'a> {
     module: ObjectModule,
     /// The functions that the code of the current program may call.
     symbols: &'a Symbols,
-    /// The part of symbols that distinguishes the functions of the current program from those of others.
+    /// A prefix for the symbols of the current program's functions, so that they differ from those of other programs in
+    /// the object.
     program: &'static str,
     /// The functions of the runtime that the code calls, by name.
     called: OrderedMap<String, FuncId>,
-    /// Those that are part of the object and still to be emitted.
+    /// The called functions of the runtime that become part of the object, and whose bodies are still to be emitted.
     open: Vec<(FuncId, Own)>,
-    /// The symbols of functions outside of the object.
+    /// The symbols of called functions that are not part of the object.
     undefined: Vec<String>,
 }
 
@@ -59,18 +60,19 @@ impl<'a> CodeModule<'a> {
         }
     }
 
-    /// Continues with another program, whose code may call the functions `symbols`. `name` is a part of the symbols of
-    /// its functions.
+    /// Continues with another program, whose code may call the functions `symbols`. `name` is a prefix of the symbols
+    /// of its functions.
     pub(super) fn begin(&mut self, name: &'static str, symbols: &'a Symbols) {
         (self.program, self.symbols) = (name, symbols);
     }
 
-    /// Returns a function that is declared as part of the object and not yet emitted.
+    /// Returns a function of the runtime that is declared and not yet emitted, and removes it from the list; `None` if
+    /// there is none.
     pub(super) fn next_callee(&mut self) -> Option<(FuncId, Own)> {
         self.open.pop()
     }
 
-    /// Returns the module, and the names of functions outside of the object.
+    /// Returns the module, and the symbols of called functions that are not part of the object.
     pub(super) fn finish(self) -> (ObjectModule, Vec<String>) {
         (self.module, self.undefined)
     }
@@ -79,7 +81,7 @@ impl<'a> CodeModule<'a> {
     #[expect(clippy::result_large_err, reason = "the error of the trait `Module`")]
     fn runtime(&mut self, name: &str, signature: &Signature) -> ModuleResult<FuncId> {
         let callee = self.symbols.callee(name);
-        // Routines are called by their number in the program.
+        // A routine is called by its number in its program, so each program has its own function for routines.
         let program = if matches!(callee, Some(Callee::External)) { self.program } else { "" };
         let name = format!("{program}{name}");
         if let Some(id) = self.called.get(&name) {
@@ -98,7 +100,7 @@ impl<'a> CodeModule<'a> {
             Some(Callee::Grow) => Own::Grow,
             Some(Callee::Pieces) => Own::Pieces,
             Some(Callee::External) => Own::Routines,
-            // The passes and the checks before code generation leave no call of these.
+            // Earlier passes and checks have replaced or refused these calls, so none is left.
             Some(Callee::Contraction | Callee::Argsort | Callee::Limit | Callee::Timer) | None => {
                 return Err(ModuleError::Undeclared(name));
             }
@@ -117,7 +119,7 @@ impl<'a> CodeModule<'a> {
     }
 }
 
-/// Returns the symbol of a function of the object. An `@` would be read as a version of a symbol.
+/// Returns the symbol of a function of the object, without `@`, which linkers read as the start of a version.
 fn local(name: &str) -> String {
     format!("tapeloom.{}", name.replace('@', "."))
 }

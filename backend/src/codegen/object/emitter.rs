@@ -1,4 +1,5 @@
-//! Emission of one function of an object: Cranelift's context and builder, which are used again for the next one.
+//! Emission of one function of an object. The function reuses the context and builder of Cranelift from the function
+//! before.
 
 use super::code_module::CodeModule;
 use cranelift_codegen::Context;
@@ -10,7 +11,7 @@ use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_module::{FuncId, Module};
 use tapeloom_ir::Problem;
 
-/// The memory with which functions are emitted, one after the other.
+/// The context and builder that are reused for each function of an object.
 pub(super) struct Emitter {
     context: Context,
     builder: FunctionBuilderContext,
@@ -48,12 +49,12 @@ impl Emitter {
     }
 }
 
-/// Returns the signature of a declared function.
+/// Returns the signature of a declared function of the module.
 pub(super) fn signature(module: &CodeModule<'_>, id: FuncId) -> Signature {
     module.declarations().get_function_decl(id).signature.clone()
 }
 
-/// Continues in a block whose predecessors have all been emitted.
+/// Continues in a block. All its predecessors must have been emitted.
 pub(super) fn begin(b: &mut FunctionBuilder<'_>, block: Block) {
     b.switch_to_block(block);
     b.seal_block(block);
@@ -95,7 +96,7 @@ pub(super) fn for_elements(
     begin(b, done);
 }
 
-/// Returns the type of an integer with the bits of an element of this many bytes.
+/// Returns the integer type of the size of an element, given in bytes.
 pub(super) fn bits(element: usize) -> Type {
     match element {
         1 => types::I8,

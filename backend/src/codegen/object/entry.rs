@@ -23,8 +23,8 @@ use cranelift_module::{DataDescription, DataId, FuncId, Linkage, Module};
 use std::mem::offset_of;
 use tapeloom_ir::{Line, Problem, Tensor};
 
-// The offsets in bytes of the fields of a `tl_arena`: the caller's memory, its bytes, the bytes that the tapes of the last
-// call took, and the bytes that a call needs at least.
+// The offsets in bytes of the fields of a `tl_arena`: the pointer to the caller's memory, its size, the size that the
+// tapes of the last call took, and the size that a call needs at least.
 pub(super) const ARENA_MEMORY: i32 = 0;
 pub(super) const ARENA_BYTES: i32 = 8;
 pub(super) const ARENA_USED: i32 = 16;
@@ -33,17 +33,17 @@ pub(super) const ARENA_NEEDED: i32 = 24;
 /// The status of a call without memory: the workspace or the arena is null or not aligned.
 pub(crate) const NO_MEMORY: i32 = 4;
 
-/// The status of a call that met an error of the compiler, such as a tape without a record.
+/// The status of a call that failed by a bug of the compiler, such as a missing record of a tape.
 pub(super) const INTERNAL: i32 = tape_memory::NO_RECORD;
 
 /// The memory that the caller of an entry provides.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Memory {
-    /// The bytes of the workspace, aligned to a line of memory.
+    /// The size of the workspace in bytes, a multiple of a cache line.
     pub(crate) workspace: usize,
-    /// The offset in the workspace of the memory of pieces.
+    /// The offset in bytes, in the workspace, of the private memory of pieces.
     pub(super) private: usize,
-    /// Whether records of dynamic tapes need an arena.
+    /// Whether the program has dynamic tapes, whose records are stored in the caller's arena.
     pub(crate) arena: bool,
 }
 
@@ -129,7 +129,7 @@ pub(super) fn define(
     Ok(id)
 }
 
-/// Captured tensors as data of an object. Tensors with the same bits, of several programs, are stored once.
+/// The captured tensors as data of an object. If tensors of several programs have the same bits, they are stored once.
 #[derive(Default)]
 pub(super) struct Constants {
     stored: Vec<(Tensor, DataId)>,
@@ -163,11 +163,11 @@ fn constant(module: &mut CodeModule<'_>, x: &Tensor) -> Result<DataId, Problem> 
     let mut data = DataDescription::new();
     data.set_align(size_of::<Line>() as u64);
     let mut bytes = x.bytes().to_vec();
-    // Objects are for machines that store the lowest byte first.
+    // All supported targets of objects store the lowest byte first, so convert from a host that does not.
     if cfg!(target_endian = "big") {
         bytes.chunks_exact_mut(x.ty().dtype.bytes()).for_each(<[u8]>::reverse);
     }
-    // Data without bytes would have no address of its own.
+    // Data without bytes would have no address of its own, so it gets one byte.
     bytes.resize(bytes.len().max(1), 0);
     data.define(bytes.into_boxed_slice());
     module.define_data(id, &data).map_err(failed)?;
@@ -196,7 +196,7 @@ pub(super) fn clear(b: &mut FunctionBuilder<'_>, at: Value, bytes: usize, elemen
     });
 }
 
-/// Emits the context of a call, on the stack, and returns its address.
+/// Emits code that builds the context of a call on the stack, and returns the context's address.
 fn context(b: &mut FunctionBuilder<'_>, workspace: Value, memory: Memory) -> Value {
     let context = stack(b, size_of::<Context>());
     let flags = MemFlagsData::trusted();
@@ -210,7 +210,7 @@ fn context(b: &mut FunctionBuilder<'_>, workspace: Value, memory: Memory) -> Val
     context
 }
 
-/// Emits the states of dynamic tapes without records, on the stack.
+/// Emits code that builds the states of dynamic tapes, without records, on the stack.
 fn tapes(b: &mut FunctionBuilder<'_>, context: Value, arena: Value, records: &[usize]) {
     let flags = MemFlagsData::trusted();
     let states = stack(b, records.len() * size_of::<State>());

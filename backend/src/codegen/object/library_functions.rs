@@ -1,9 +1,9 @@
 //! Library functions of objects, emitted from their recordings.
 //!
-//! A function is part of an object if it has a [whole](tapeloom_ir::math::Recording::whole) recording, a list of operations for
-//! all arguments. In f32, arguments outside of the interval of the recording are computed in f64 and rounded, as everywhere.
-//! A remainder of floats is a function of the C library. Other functions are in the library that objects link
-//! (`tapeloom-runtime`).
+//! A function is part of an object if it has a [whole](tapeloom_ir::math::Recording::whole) recording, a list of
+//! operations for all arguments. In f32, results for arguments outside of the recording's interval are computed in f64
+//! and rounded, as in all engines. A remainder of floats is a function of the C library. Other functions are in the
+//! library that objects link (`tapeloom-runtime`).
 
 use super::code_module::CodeModule;
 use super::emitter::{Emitter, begin, signature};
@@ -15,13 +15,13 @@ use tapeloom_ir::math::{Noted, Operation, Recording};
 use tapeloom_ir::prim::Library;
 use tapeloom_ir::{Dtype, Problem};
 
-/// Returns the symbol of the function if it is no part of objects: it is a function of the C library, or of the library that
-/// objects link. A remainder is exact, so its bits are the same everywhere.
+/// Returns the symbol of a library function that objects do not contain, because the C library or the library
+/// `tapeloom-runtime` has it; otherwise `None`. A remainder is exact, so the C library's function has the same bits.
 pub(super) fn outside(library: &Library, dtype: Dtype) -> Option<String> {
     match (library.name, dtype) {
         ("rem", Dtype::F64) => Some("fmod".to_owned()),
         ("rem", _) => Some("fmodf".to_owned()),
-        // Some numbers may be parts of the object.
+        // For some values of its constant number, the function has a recording and may be part of the object.
         _ if library.number().is_some() || library.whole().is_some() => None,
         (name, _) => Some(runtime_symbol(&format!("{name}_{dtype}"))),
     }
@@ -62,7 +62,7 @@ pub(super) fn one(
             begin(b, next);
         }
         let value = if same().all(|of| of.whole().is_some()) {
-            // The program has no other number.
+            // The program calls the function with none but the numbers above, so this result is never used.
             match dtype {
                 Dtype::F64 => b.ins().f64const(f64::NAN),
                 _ => b.ins().f32const(f32::NAN),
@@ -142,7 +142,8 @@ pub(super) fn eight(
     })
 }
 
-/// Emits the operations of a recording. Returns whether its result is valid, and the result.
+/// Emits the operations of a recording. Returns two values: whether the result is valid for the arguments, and the
+/// result.
 fn operations(
     b: &mut FunctionBuilder<'_>,
     recording: &Recording,

@@ -34,25 +34,26 @@ pub(crate) use rows::{RowArray, RowArrays};
 pub(crate) struct ObjectCode {
     /// The bytes of the file.
     pub(crate) bytes: Vec<u8>,
-    /// The functions outside of the object that its code calls, sorted.
+    /// The symbols that the object needs and does not contain, sorted.
     pub(crate) undefined: Vec<String>,
     /// The memory that a call needs.
     pub(crate) memory: Memory,
 }
 
-/// A verified program of an object. Its last arguments are the tensors `captured`.
+/// A verified program of an object. The last parameters of the program are the tensors `captured`.
 #[derive(Clone, Copy)]
 pub(crate) struct Part<'a> {
     pub(crate) program: &'a Program,
     pub(crate) captured: &'a [Tensor],
 }
 
-/// The programs that the entry of an object runs.
+/// The programs that an object's entry runs.
 #[derive(Clone, Copy)]
 pub(crate) enum Content<'a> {
-    /// One program, with the arguments and results of the entry.
+    /// A single program. The entry has the program's arguments and results.
     Whole(Part<'a>),
-    /// The programs of a block of rows and of one row.
+    /// Two programs: one computes a block of rows, the other a single row. `arrays` are the arguments and results of
+    /// the entry.
     Rows { block: Part<'a>, row: Part<'a>, arrays: &'a RowArrays },
 }
 
@@ -69,7 +70,8 @@ pub(crate) fn emit(
     };
     parts.iter().try_for_each(|part| refuse(part.program))?;
     let internal = |e: &dyn std::fmt::Display| Problem::internal(format!("object of @{name}: {e}"));
-    // Cranelift names a function of the C library where the machine has no instruction.
+    // Where the machine lacks an instruction, Cranelift calls a function of the C library. This list collects such
+    // calls.
     let called = Arc::new(Mutex::new(Vec::new()));
     let names = cranelift_module::default_libcall_names();
     let listed = called.clone();
@@ -119,15 +121,15 @@ struct Emission<'a> {
     module: CodeModule<'a>,
     emitter: Emitter,
     constants: Constants,
-    /// The library functions of all programs.
+    /// The library functions that any of the programs calls.
     used: Vec<Library>,
     machine: MachineModel,
     isa: Isa,
 }
 
 impl<'a> Emission<'a> {
-    /// Emits a program with its entry, and the functions that it calls and that no earlier program called. `program` is a
-    /// part of the symbols of its functions. Returns the entry, and the memory that a call needs.
+    /// Emits a program with its entry, and those functions of the runtime that no earlier program has called. `program`
+    /// is a prefix of the symbols of the program's functions. Returns the entry, and the memory that a call needs.
     fn part(
         &mut self,
         part: Part<'_>,
@@ -178,7 +180,7 @@ fn library_functions_of(parts: &[Part<'_>]) -> Vec<Library> {
     used
 }
 
-/// Returns an error if a program needs the process in which it was traced.
+/// Returns an error if a program calls a Rust function of the process that traced it.
 fn refuse(program: &Program) -> Result<(), Problem> {
     let externals = program.externals();
     let host = externals.iter().find(|of| matches!(of.function, External::Host(_)));

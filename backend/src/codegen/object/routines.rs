@@ -26,7 +26,7 @@ pub(super) fn call(
     externals: &[Arc<ExternalSignature>],
 ) -> Result<(), Problem> {
     let failed = |e| Problem::internal(format!("a library routine of an object: {e}"));
-    // The library's function has three words and a status, too.
+    // The library's function also has three words as parameters and returns a status.
     let mut of_library = signature(module, id);
     of_library.params = vec![AbiParam::new(types::I64); 3];
     let run = module.import(&runtime_symbol("routine"), &of_library).map_err(failed)?;
@@ -60,14 +60,14 @@ pub(super) fn call(
             b.ins().return_(&[status]);
             begin(b, next);
         }
-        // The program has no other number.
+        // No other number occurs in the program, so this error is not reached.
         let wrong = b.ins().iconst(types::I32, i64::from(INTERNAL));
         b.ins().return_(&[wrong]);
         Ok(())
     })
 }
 
-/// Defines data of the object: these bytes, or a word that is 0.
+/// Defines data of the object: the given bytes, or a writable word that is 0.
 #[expect(clippy::result_large_err, reason = "the error of the trait `Module`")]
 fn data(
     module: &mut CodeModule<'_>,

@@ -26,23 +26,23 @@ use cranelift_frontend::FunctionBuilder;
 use cranelift_module::{FuncId, Linkage, Module};
 use tapeloom_ir::{ArrayType, Dtype, Line, Problem};
 
-/// An array of an entry.
+/// An argument or a result of the entry.
 #[derive(Clone, Debug)]
 pub(crate) struct RowArray {
-    /// The type of one row's part, or of the whole array.
+    /// The type of one row's part if there is a part for each row, otherwise of the whole array.
     pub(crate) ty: ArrayType,
-    /// Whether the array has one part for each row.
+    /// Whether the array has a part for each row.
     pub(crate) per_row: bool,
 }
 
-/// The arguments and results of an entry with rows. A result without rows is the sum over them.
+/// The arguments and results of an entry with rows. A result without rows is the sum over all rows.
 pub(crate) struct RowArrays {
     pub(crate) block_rows: usize,
     pub(crate) arguments: Vec<RowArray>,
     pub(crate) results: Vec<RowArray>,
 }
 
-/// One of the two programs: its entry, the number of its rows, and the memory that it needs.
+/// One of the two programs: its entry, the number of rows that it computes, and the memory that it needs.
 #[derive(Clone, Copy)]
 pub(super) struct Called {
     pub(super) entry: FuncId,
@@ -51,7 +51,8 @@ pub(super) struct Called {
 }
 
 impl RowArrays {
-    /// Returns, for each result, the offset of a call's sum behind the programs' workspace, and the bytes of all sums.
+    /// Returns, for each result that is summed, the offset in bytes of the sum of one call. Offsets count from the end
+    /// of the programs' workspace. Also returns the size in bytes of all sums.
     fn sums(&self) -> (Vec<usize>, usize) {
         let mut end = 0;
         let offsets = self.results.iter().map(|of| {
@@ -123,22 +124,22 @@ pub(super) fn define(
     Ok(memory)
 }
 
-/// The values that calls of the two programs need.
+/// The values that the calls of the two programs have in common.
 struct Calls<'a> {
     arrays: &'a RowArrays,
     arguments: &'a [Value],
     results: &'a [Value],
-    /// For each result without rows, the address of a call's sum.
+    /// For each result that is summed, the address to which a call writes the sum of its rows.
     sums: &'a [Value],
-    /// The number of rows.
+    /// The total number of rows.
     n: Value,
-    /// The workspace and the arena.
+    /// The pointers to the workspace and to the arena.
     memory: (Value, Value),
 }
 
 impl Calls<'_> {
-    /// Emits a loop that calls a program while enough rows are left. Gets and returns the number of rows that are done,
-    /// and the largest number of bytes that a call took of the arena.
+    /// Emits a loop that calls a program as long as enough rows are left. `state`, before and after the loop, is the
+    /// number of rows that are done, and the largest number of bytes that a call took of the arena.
     fn emit(
         &self,
         b: &mut FunctionBuilder<'_>,
@@ -200,7 +201,7 @@ fn add(b: &mut FunctionBuilder<'_>, ty: &ArrayType, total: Value, sum: Value) {
         Dtype::F32 => (true, types::F32),
         Dtype::I64 | Dtype::U64 => (false, types::I64),
         Dtype::I32 | Dtype::U32 => (false, types::I32),
-        // The callers of this module refuse sums of bools.
+        // Callers of this module have refused sums of bools, so this case does not occur.
         Dtype::Bool => (false, types::I8),
     };
     for_elements(b, (ty.bytes(), ty.dtype.bytes()), |b, i| {

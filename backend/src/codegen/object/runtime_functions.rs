@@ -1,4 +1,5 @@
-//! The functions of the runtime that every object contains if it needs them: growth of tapes, pieces of concurrent loops.
+//! The functions of the runtime that an object contains if it needs them: growth of tapes, and pieces of concurrent
+//! loops.
 
 use super::code_module::CodeModule;
 use super::emitter::{Emitter, Returns, begin, when};
@@ -46,7 +47,8 @@ pub(super) fn grow(
             b.ins().return_(&[done]);
             Returns::Yes
         });
-        // The next chunk begins at record `capacity`, so its number is `4 s + (n >> s) - 4`, and it has 2^s records.
+        // The next chunk begins at record `capacity`, the first record without memory. If bit s + 2 is the highest bit
+        // of n = `capacity + 4`, the number of this chunk is `4 s + (n >> s) - 4`, and the chunk has 2^s records.
         let n = b.ins().iadd_imm_s(capacity, 4);
         let zeros = b.ins().clz(n);
         let most = b.ins().iconst(types::I64, 61);
@@ -76,7 +78,8 @@ pub(super) fn grow(
         let chunk = b.ins().iadd(memory, used);
         let at = b.ins().ishl_imm_u(number, 3);
         let at = b.ins().iadd(chunks, at);
-        // The number of a chunk is 4 less than `number`, so its pointer is 32 bytes before `at`.
+        // `at` was computed without the `- 4` of the chunk's number, so the chunk's pointer is 4 * 8 = 32 bytes before
+        // `at`.
         b.ins().store(flags, chunk, at, -32);
         b.ins().store(flags, end, arena, ARENA_USED);
         let capacity = b.ins().iadd(capacity, records);

@@ -24,7 +24,7 @@ impl<'p> Printer<'_, 'p> {
         let mut arguments: Vec<String> = vec![String::new(); all.len()];
         let mut after: Vec<String> = Vec::new();
         let mut stored: BTreeSet<BufferId> = BTreeSet::new();
-        // Results first: an argument in the same array as a result is copied.
+        // Handle results first: if an argument is in the same array as a result, the argument must be copied.
         for (i, (slot, _)) in all.iter().enumerate() {
             let Slot::Output(n) = slot else { continue };
             let view = &call.outputs[*n];
@@ -68,7 +68,7 @@ impl<'p> Printer<'_, 'p> {
                 false => text,
             };
         }
-        // A number that is copied into an argument is read before the results are written.
+        // If an argument is a copy of a number, the copy is read before the call writes its results.
         for tape in tapes {
             let name = self.source.tapes.all[tape].name.clone();
             arguments.push(if self.own_tapes.contains(&tape) {

@@ -83,7 +83,8 @@ impl<'p> Printer<'_, 'p> {
         let before = self.pending.len();
         self.names.enter();
         self.depth += 1;
-        // The head is written aside: if nothing of it needs a line of its own, it is the condition of a `while`.
+        // Write the head to a separate text: if it needs no statements of its own, it is printed as the condition of a
+        // `while`.
         let text = std::mem::take(&mut self.out);
         for stmt in head {
             self.statement(stmt, lines)?;
@@ -151,7 +152,7 @@ impl<'p> Printer<'_, 'p> {
         Ok(())
     }
 
-    /// Passes an array to the next iteration.
+    /// Passes an array to the next iteration of a loop.
     pub(super) fn carry(&mut self, carry: &Carry) {
         let (to, from) = (carry.input.buffer, carry.output.buffer);
         if to == from {

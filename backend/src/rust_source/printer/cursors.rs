@@ -1,4 +1,4 @@
-//! Statements of dynamic tapes: the record to which a cursor points.
+//! Statements that move cursors, which point to records of dynamic tapes.
 
 use super::{Printer, Record};
 use crate::loop_ir::{Arg, BufferId, CursorId, CursorTarget, TapeStmt};
@@ -28,7 +28,7 @@ impl<'p> Printer<'_, 'p> {
         Ok(())
     }
 
-    /// Moves a cursor: gives the number of its record a name.
+    /// Moves a cursor: declares a variable with the number of the record to which the cursor then points.
     pub(super) fn seek(
         &mut self,
         cursor: CursorId,
@@ -57,7 +57,7 @@ impl<'p> Printer<'_, 'p> {
             self.records[cursor] = Some(Record { index: name, target });
             return Ok(());
         }
-        // The handle selects one of several fields, whose values are copied.
+        // A handle may select one of several fields at run time, so copy their values by a `match` on the handle.
         let CursorTarget::Handle(word) = to else { return Ok(()) };
         let word = self.arg(word)?;
         targets.push(target);

@@ -7,7 +7,7 @@ use crate::rust_source::expression::{Expression, Level};
 use tapeloom_ir::Problem;
 
 impl<'p> Printer<'_, 'p> {
-    /// Returns the element of a buffer at an address, as a place of Rust.
+    /// Returns the Rust place expression of the element of a buffer at an address.
     pub(super) fn element(
         &mut self,
         buffer: BufferId,
@@ -16,7 +16,7 @@ impl<'p> Printer<'_, 'p> {
     ) -> Result<Expression, Problem> {
         let mut element = match self.places[buffer].clone() {
             Some(place) if is_number(self.kernel, buffer) => {
-                // The address is 0, but its operand is used.
+                // A number has no index, but the operand of the address has a use less now, so count it.
                 if let Some(dynamic) = address.dynamic {
                     self.arg(dynamic)?;
                 }
@@ -45,7 +45,7 @@ impl<'p> Printer<'_, 'p> {
         Ok(element)
     }
 
-    /// Returns the number of the record in which a buffer lies, and the field of its tape.
+    /// Returns the number of the record in which a buffer lies, and the name of the field of its tape.
     pub(super) fn record_field(&self, buffer: BufferId) -> Option<(String, String)> {
         let Place::Record { cursor, offset } = self.kernel.buffers[buffer].place else {
             return None;
@@ -57,7 +57,8 @@ impl<'p> Printer<'_, 'p> {
         Some((index, format!("{}.{}", tapes.all[tape].name, of.name)))
     }
 
-    /// Returns an address as an index: a sum in which terms that are subtracted come last, so that no partial sum is negative.
+    /// Returns an address as an index expression. Negative terms come last in the sum, so that no partial sum of the
+    /// unsigned index is negative.
     pub(super) fn address(
         &mut self,
         address: &Address,
@@ -120,7 +121,7 @@ impl<'p> Printer<'_, 'p> {
         Ok(Expression::cast(total, "usize"))
     }
 
-    /// Returns a view as an argument: a number, or a reference to elements.
+    /// Returns a view as an argument of a call: a number, or a reference to a slice of elements.
     pub(super) fn view(&mut self, view: &'p View, mutable: bool) -> Result<String, Problem> {
         let View { held, at, elements } = view;
         let buffer = held.buffer;
@@ -162,7 +163,7 @@ impl<'p> Printer<'_, 'p> {
         let place = self.places[buffer].clone().unwrap_or_default();
         let is_array = !is_number(self.kernel, buffer);
         let is_reference = match self.kernel.buffers[buffer].place {
-            // Captured tensors are constants of the module.
+            // Captured tensors are constants of the module, whose names are in upper case.
             Place::Input(_) => !place.starts_with(|c: char| c.is_ascii_uppercase()),
             Place::Output(_) | Place::Donated { .. } => true,
             Place::Workspace(_) | Place::Private(_) | Place::Unplaced | Place::Record { .. } => {

@@ -30,15 +30,15 @@ use cranelift_entity::SecondaryMap;
 use std::collections::BTreeSet;
 use tapeloom_ir::{Literal, Loc, Problem};
 
-/// The value of a scalar in the text.
+/// The way in which a scalar is printed at its use.
 #[derive(Clone)]
 enum Value {
-    /// The scalar has a name.
+    /// The scalar has a variable of this name.
     Named(String),
-    /// The scalar is written in the place of its use.
+    /// The formula of the scalar is printed at its use.
     Pending {
         expression: Expression,
-        /// Whether it may be written more than once.
+        /// Whether the formula may be printed at several uses, because it is short.
         repeats: bool,
     },
 }
@@ -46,35 +46,36 @@ enum Value {
 /// The record to which a cursor points.
 #[derive(Clone)]
 struct Record {
-    /// The name of the variable with the number of the record.
+    /// The name of the variable that holds the number of the record.
     index: String,
     target: Target,
 }
 
-/// Writes the statements of a kernel.
+/// The state of printing the statements of a kernel.
 pub(super) struct Printer<'s, 'p> {
     source: &'s mut Source<'p>,
     kernel: &'p Kernel,
     names: Names,
-    /// The text of each buffer that has one: a name, or `*name` for a number behind a reference.
+    /// The text for each declared buffer: its name, or `*name` for a number behind a reference.
     places: SecondaryMap<BufferId, Option<String>>,
     declarations: Declarations,
-    /// The buffers that their next store declares.
+    /// The buffers that are declared by their next store, as `let x = value;`.
     at_store: BTreeSet<BufferId>,
     contents: SecondaryMap<BufferId, Option<&'static str>>,
     definitions: SecondaryMap<ScalarId, Option<&'p Expr>>,
     values: SecondaryMap<ScalarId, Option<Value>>,
-    /// The number of uses that are not yet written.
+    /// The number of uses of each scalar that are not printed yet.
     uses: SecondaryMap<ScalarId, usize>,
     /// The pending scalars, in the order of their definitions.
     pending: Vec<ScalarId>,
-    /// The scalars that are only used in numbers of records and trip counts, whose sums never wrap.
+    /// The scalars whose only uses are numbers of records and trip counts. Sums of these cannot overflow, so `+` is
+    /// printed for them.
     counts: SecondaryMap<ScalarId, bool>,
     /// The scalars that are stored or assigned.
     stored: SecondaryMap<ScalarId, bool>,
     vars: SecondaryMap<VarId, Option<String>>,
     var_names: SecondaryMap<VarId, Option<&'static str>>,
-    /// The variables and numbers whose first value is never read.
+    /// The variables and numbers whose initial value is never read, so that they are declared without one.
     unread: Unread,
     /// The variables, numbers and arrays that need `mut`.
     mutable: BTreeSet<Cell>,
@@ -85,9 +86,9 @@ pub(super) struct Printer<'s, 'p> {
     /// The tapes that are local variables; the others are references.
     own_tapes: BTreeSet<TapeId>,
     ranges: ValueRanges<'p>,
-    /// The equations of the innermost statement that has some, and its line.
+    /// The equations and the user's line of the innermost enclosing statement that has equations.
     equations: (Option<&'p Origins>, Loc),
-    /// The lines of the last comment, if no loop ended behind it.
+    /// The lines in the last comment, which is not repeated for the next statement. `None` after the end of a loop.
     last_comment: Option<SourceLines>,
     out: String,
     depth: usize,
@@ -171,8 +172,8 @@ impl<'s, 'p> Printer<'s, 'p> {
         self.out.push('\n');
     }
 
-    /// Writes a comment with the lines of a statement, unless it says the same as the one around it or in front of it. Returns
-    /// its lines. A nest has no comment if its first statement has one.
+    /// Writes a comment with the user's lines of a statement, unless the comment of the enclosing or the preceding
+    /// statement has the same lines. Returns these lines. A nest gets no comment if its first statement has one.
     fn comment(&mut self, stmt: &Stmt, around: &SourceLines) -> SourceLines {
         let lines = stmt.origins().map_or_else(|| around.clone(), SourceLines::of);
         let comment = lines.comment();
@@ -193,7 +194,7 @@ impl<'s, 'p> Printer<'s, 'p> {
         lines
     }
 
-    /// Writes the statements of a block in a scope of their own.
+    /// Writes the statements of a block in a new scope of names.
     fn scope(&mut self, block: &'p [Stmt], around: &SourceLines) -> Result<(), Problem> {
         self.names.enter();
         self.depth += 1;
@@ -211,7 +212,7 @@ impl<'s, 'p> Printer<'s, 'p> {
         Ok(())
     }
 
-    /// Writes statements that belong to the innermost scope.
+    /// Writes the statements of a block without a new scope of names.
     fn in_scope(&mut self, statements: &'p [Stmt], around: &SourceLines) -> Result<(), Problem> {
         for stmt in statements {
             self.statement(stmt, around)?;
@@ -234,7 +235,7 @@ impl<'s, 'p> Printer<'s, 'p> {
             self.equations = outer;
             return Ok(());
         }
-        // Comments stand in front of declarations.
+        // Write the comment before the declarations that belong to the statement.
         let lines = match stmt {
             Stmt::Let { .. } | Stmt::Var { .. } | Stmt::Set { .. } | Stmt::Fold { .. } => {
                 around.clone()
@@ -243,7 +244,7 @@ impl<'s, 'p> Printer<'s, 'p> {
         };
         self.declare(stmt);
         let result = match stmt {
-            // A nest is no scope: scalars are used behind it.
+            // A nest is no scope in Rust: scalars that it defines are used behind it.
             Stmt::Nest { body, .. } => self.in_scope(body, &lines),
             Stmt::For { index, extent, carries, body, .. } => {
                 self.counted(stmt, (*index, *extent), carries, body, &lines)
@@ -293,7 +294,7 @@ impl<'s, 'p> Printer<'s, 'p> {
         result
     }
 
-    /// Writes the declarations of buffers that stand in front of a statement.
+    /// Writes the declarations of the buffers that are to be declared in front of a statement.
     fn declare(&mut self, stmt: &'p Stmt) {
         for (buffer, declaration) in self.declarations.at(stmt).to_vec() {
             let ty = &self.kernel.buffers[buffer].ty;
@@ -321,12 +322,12 @@ impl<'s, 'p> Printer<'s, 'p> {
         }
     }
 
-    /// Returns the word in front of the name in the declaration of a variable.
+    /// Returns `mut ` or nothing, to be printed in front of the name where a variable is declared.
     fn mutable(&self, cell: Cell) -> &'static str {
         if self.mutable.contains(&cell) { "mut " } else { "" }
     }
 
-    /// Returns a name for a local buffer: the user's, or that of the operation that fills it.
+    /// Returns a name to wish for a local buffer: the user's name, or that of the operation that fills the buffer.
     fn wish(&self, buffer: BufferId) -> String {
         if self.contents[buffer] == Some(buffer_names::FIRST_RECORD) {
             return buffer_names::FIRST_RECORD.to_owned();

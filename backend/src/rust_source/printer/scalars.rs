@@ -1,4 +1,4 @@
-//! Scalars as formulas: pending until their use, or with a name.
+//! Scalars as formulas: printed at their use, or assigned to a variable.
 
 use super::{Printer, Value};
 use crate::loop_ir::{Address, Arg, BufferId, Expr, IndexId, Origins, ScalarId, Stmt, visit};
@@ -9,15 +9,15 @@ use crate::rust_source::scalar_codes::{self, Operand};
 use std::collections::BTreeSet;
 use tapeloom_ir::{Code, Dtype, Kind, Literal, Problem};
 
-/// The longest formula that is written in the place of its use, in characters.
+/// The longest formula, in characters, that is printed at its use.
 const LONGEST: usize = 56;
-/// The longest formula that is written behind `x =`.
+/// The longest formula, in characters, that is printed on the right side of an assignment.
 const LONGEST_STORED: usize = 84;
-/// The longest load that is written at each of its uses.
+/// The longest load, in characters, that is printed at each of several uses.
 const SHORT: usize = 14;
-/// The length from which on the operands of an operation get names.
+/// If an operation with its operands is longer than this, in characters, long operands get variables.
 const WIDE: usize = 84;
-/// The shortest operand that gets a name for this reason.
+/// The shortest operand, in characters, that counts as long.
 const LONG_OPERAND: usize = 20;
 
 impl<'p> Printer<'_, 'p> {
@@ -38,7 +38,7 @@ impl<'p> Printer<'_, 'p> {
                     false => WHOLE,
                 };
                 let fits = (least > WHOLE.0 && most < WHOLE.1) || self.counts[value];
-                // A copy of a variable is written as the variable, until that changes.
+                // A scalar that copies a variable is printed as the variable, until the variable changes.
                 let copies = matches!(code, Code::Convert(to) if *to == operands[0].dtype);
                 (self.code(*code, &operands, fits)?, copies)
             }
@@ -67,7 +67,7 @@ impl<'p> Printer<'_, 'p> {
         Ok(())
     }
 
-    /// Gives names to long operands, so that a formula of them is not too long.
+    /// Assigns long operands to variables, if the operation would be too long otherwise.
     pub(super) fn narrowed(&mut self, operands: &[Operand], args: &[Arg]) -> Vec<Operand> {
         let mut operands = operands.to_vec();
         loop {
@@ -91,7 +91,7 @@ impl<'p> Printer<'_, 'p> {
         }
     }
 
-    /// Returns the operands of a comparison of counters without conversions.
+    /// Returns the operands of a comparison of loop counters, without the conversions of both to i64.
     pub(super) fn counters(
         &self,
         code: Code,
@@ -115,7 +115,7 @@ impl<'p> Printer<'_, 'p> {
         operands.into_iter().zip(args).map(counter).collect()
     }
 
-    /// Writes the definition of a scalar with a name.
+    /// Writes the definition of a scalar as a variable.
     pub(super) fn name(&mut self, value: ScalarId, expression: &Expression) {
         let wish = match self.definitions[value] {
             Some(Expr::Code(Code::Convert(_), args))
@@ -151,12 +151,13 @@ impl<'p> Printer<'_, 'p> {
         }
     }
 
-    /// Gives names to pending scalars that read something for which `conflicts` is true.
+    /// Assigns pending scalars to variables if `conflicts` is true for what their formulas read.
     pub(super) fn flush(&mut self, conflicts: &dyn Fn(&Reads) -> bool) -> Result<(), Problem> {
         self.flush_those(&|_, expression, _| conflicts(&expression.reads))
     }
 
-    /// Gives names to the pending scalars that a statement with blocks uses inside, or whose operands it changes.
+    /// Assigns pending scalars to variables in front of a statement with blocks, if the blocks use them or change the
+    /// operands of their formulas.
     pub(super) fn flush_for(&mut self, stmt: &'p Stmt) -> Result<(), Problem> {
         let mut used: BTreeSet<ScalarId> = BTreeSet::new();
         let mut written = Reads::default();
@@ -205,7 +206,7 @@ impl<'p> Printer<'_, 'p> {
         Ok(())
     }
 
-    /// Returns an operand of a statement, which is one use of it.
+    /// Returns the expression of an operand, and counts one use of it as printed.
     pub(super) fn arg(&mut self, arg: Arg) -> Result<Expression, Problem> {
         let missing = || Problem::internal("an operand of Rust source that is not defined");
         Ok(match arg {
@@ -253,12 +254,12 @@ impl<'p> Printer<'_, 'p> {
         })
     }
 
-    /// Returns the range of an integer.
+    /// Returns the least and the greatest value that an integer can have.
     pub(super) fn range(&self, arg: Arg) -> (i128, i128) {
         let address = Address { dynamic: Some(arg), ..Address::default() };
         self.ranges.address(&address, None).map_or(WHOLE, |range| (range.least, range.most))
     }
 }
 
-/// The range of an i64.
+/// The least and the greatest value of an i64.
 const WHOLE: (i128, i128) = (i64::MIN as i128, i64::MAX as i128);

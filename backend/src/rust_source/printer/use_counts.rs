@@ -1,4 +1,4 @@
-//! The uses of scalars: a scalar with one use needs no name.
+//! The number of uses of each scalar: a scalar with a single use needs no variable.
 
 use super::Printer;
 use crate::loop_ir::{Arg, CursorTarget, Expr, Extent, ScalarId, Stmt, TapeStmt, visit};
@@ -7,8 +7,8 @@ use cranelift_entity::SecondaryMap;
 use tapeloom_ir::Code;
 
 impl<'p> Printer<'_, 'p> {
-    /// Counts the uses of scalars, and names the variables of sums. The first word of a handle is not used if its cursor can
-    /// only point to one field.
+    /// Counts the uses of scalars, and names the variables of sums. The first word of a handle selects a field, so it
+    /// counts as unused if only one field is possible.
     pub(super) fn count_uses(&mut self) {
         let kernel = self.kernel;
         visit(&kernel.body, &mut |stmt| {
@@ -44,7 +44,8 @@ impl<'p> Printer<'_, 'p> {
                 _ => {}
             }
         });
-        // A scalar without uses is not written, so its operands lose a use.
+        // A scalar without uses is not printed, so do not count the uses in its definition. This may leave its operands
+        // without uses in turn.
         let mut dead: Vec<ScalarId> =
             kernel.scalars.keys().filter(|s| self.uses[*s] == 0).collect();
         while let Some(value) = dead.pop() {
@@ -67,7 +68,7 @@ impl<'p> Printer<'_, 'p> {
         }
     }
 
-    /// Finds the scalars that are only used in numbers of records and trip counts.
+    /// Finds the scalars whose only uses are numbers of records and trip counts.
     pub(super) fn find_counts(&mut self) {
         let kernel = self.kernel;
         let mut other: SecondaryMap<ScalarId, usize> = SecondaryMap::new();
