@@ -464,7 +464,7 @@ fn owned(args: &[&Tensor]) -> Vec<Tensor> {
     args.iter().map(|t| (*t).clone()).collect()
 }
 
-/// Returns the error that XLA does not run something, which tapeloom's own engines do.
+/// Returns the error that XLA does not support a feature of tapeloom's own engines.
 #[cfg(feature = "xla")]
 fn not_on_xla(what: &str) -> Problem {
     let message = format!("XLA does not run {what}");

@@ -58,15 +58,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tapeloom_ir::{ArrayType, Fresh, Isa, Kind, Limits, Line, Loc, Problem, Tensor, try_zeros};
 use target_lexicon::Triple;
 
-/// Returns a number of bytes rounded up to whole lines of memory.
+/// Returns a number of bytes rounded up to whole cache lines.
 fn aligned(bytes: usize) -> usize {
     bytes.div_ceil(size_of::<Line>()).saturating_mul(size_of::<Line>())
 }
 
-/// The largest number of workspaces that an executable keeps for later calls.
+/// The largest number of workspaces that an executable holds for later calls.
 const POOLED: usize = 64;
 
-/// The bytes of all results up to which they are zeroed before a call, also if the call fills them.
+/// If all results together have at most this number of bytes, they are zeroed before a call even if the call fills
+/// them: see [`Executable::append_results`].
 const SMALL_RESULTS: usize = 1024;
 
 /// A result of the program: its type, and how its memory is allocated.
@@ -94,10 +95,10 @@ struct Inner {
     small_results: bool,
     /// The size of the workspace of a call in bytes.
     workspace: usize,
-    /// The memory of a thread that runs pieces of concurrent loops, in bytes.
+    /// The size in bytes of the private memory of each thread that runs pieces of concurrent loops.
     private: usize,
-    /// The workspaces of earlier calls, each in 64-byte lines, which later calls reuse: one for each call that ran at the
-    /// same time, at most [`POOLED`].
+    /// The workspaces of earlier calls, in 64-byte lines, which later calls reuse. There is one for each call that ran
+    /// at the same time, at most [`POOLED`].
     pool: Mutex<Vec<Vec<Line>>>,
     /// Per dynamic tape: the bytes of a record (the residuals of one iteration), and the source line of the loop that
     /// writes the records.
@@ -289,7 +290,7 @@ impl Executable {
         let ran = unsafe { self.run_code(&mut record, loop_limits.as_mut(), None) };
         let mut wrong = Ok(());
         for result in results.iter_mut() {
-            // A bool must be the byte 0 or 1, whatever the program does, so that each tensor is valid after an error.
+            // A tensor must stay valid after an error, so a bool that is neither 0 nor 1 makes the whole result zero.
             if let Err(problem) = result.check_truth() {
                 result.unshared_lines().unwrap_or_default().fill(Line::ZERO);
                 wrong = Err(problem);
@@ -297,7 +298,7 @@ impl Executable {
         }
         ran.and(wrong)?;
         for (i, lines) in allocated {
-            // SAFETY: as in `append_large_results`.
+            // SAFETY: as in `append_large_results`: the buffer was zeroed, or the call wrote every element.
             let lines = unsafe { lines.assume_init() };
             *results[i] = Tensor::from_lines(outputs[i].ty.clone(), lines)?;
         }
@@ -365,8 +366,8 @@ impl Executable {
         if !small_results {
             return self.append_large_results(&mut record, loop_limits, results, taken);
         }
-        // A small result is a tensor of zeros before the call. That costs less than to move uninitialized memory, which
-        // becomes a tensor after the call, from place to place.
+        // Allocate small results as tensors of zeros before the call. Uninitialized memory that becomes a tensor only
+        // after the call would be moved several times, which costs more than to zero it.
         let first = results.len();
         for output in outputs {
             let result = Tensor::zeros_of(&output.ty)?;
@@ -400,7 +401,7 @@ impl Executable {
             record.push(lines.lines().as_mut_ptr().cast());
             buffers.push(lines);
         }
-        // SAFETY: as in `append_results`.
+        // SAFETY: as in `append_results`: the results are new memory to which nothing else refers.
         unsafe { self.run_code(record, loop_limits, taken) }?;
         for (output, lines) in outputs.iter().zip(buffers) {
             // SAFETY: the buffer was zeroed, or the call wrote every element (`filled` says so, and the call did not
@@ -430,7 +431,7 @@ impl Executable {
         if memory > 0 {
             let pooled = || pool.lock().unwrap_or_else(PoisonError::into_inner).pop();
             let lines = memory.div_ceil(size_of::<Line>());
-            // Workspaces in the pool may come from calls with another number of threads.
+            // A workspace in the pool may be too small, if it comes from a call with fewer threads.
             space = match pooled().filter(|space| space.len() >= lines) {
                 Some(space) => space,
                 None => {
@@ -584,7 +585,7 @@ mod tests {
     use super::*;
     use crate::loop_ir::parse;
 
-    /// Writes one of the three elements of result 0, and all of result 1.
+    /// The program writes one of the three elements of result 0, and all elements of result 1.
     const TEXT: &str = "program @f {
   buffer b0: f64[2] input 0
   buffer b1: f64[3] output 0
@@ -601,8 +602,8 @@ mod tests {
         Tensor::full(&[n], 7.0).unwrap()
     }
 
-    /// The memory of a tensor is that of a result if no clone shares it and its type is that of the result. Elements that
-    /// the program does not write are zero.
+    /// A result is written to the memory of the given tensor if no clone shares that memory and the types are equal.
+    /// Elements that the program does not write must be zero.
     #[test]
     fn results_are_written_to_given_memory() {
         let f = Executable::new(&parse(TEXT, &|_| None).unwrap()).unwrap();
@@ -613,12 +614,12 @@ mod tests {
         f.call_into(&[&x], &mut [&mut y, &mut z], None).unwrap();
         assert_eq!(([y.clone(), z.clone()], [y.address(), z.address()]), (want.clone(), memory));
 
-        // An argument shares its memory with a result.
+        // The given tensor shares its memory with an argument, so the memory must not be reused.
         let (clone, mut x) = (x.clone(), x);
         f.call_into(&[&clone], &mut [&mut y, &mut x], None).unwrap();
         assert_eq!(([y.clone(), x], clone), (want.clone(), Tensor::from([1.0, 2.0])));
 
-        // Tensors of other types are replaced.
+        // Given tensors of other types are replaced.
         let (mut y, mut z) = (Tensor::from(1.0), Tensor::from([1_i64, 2]));
         f.call_into(&[&sevens(2)], &mut [&mut y, &mut z], None).unwrap();
         assert_eq!((y, z), (Tensor::from([0.0, 7.0, 0.0]), sevens(2)));

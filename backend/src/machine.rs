@@ -154,8 +154,8 @@ model! {
     /// statements would not fit in registers.
     Loops jammed_statements = 48 in 0..=512;
 
-    /// The smallest number of operations of a piece of a concurrent loop. A piece should take several times as long as
-    /// another thread needs to begin with it.
+    /// The smallest number of operations of a piece of a concurrent loop. The run time of a piece should be several
+    /// times the time in which another thread can start it.
     Loops piece_operations = 262144 in 1..=address_space::limit(40);
     /// The largest number of pieces of a concurrent loop.
     Loops pieces = 64 in 1..=4096;

@@ -1,10 +1,10 @@
-//! The results of a call, and the resources that it used.
+//! The results of a call, and the resources that the call used.
 
 use crate::loop_ir::Timed;
 use smallvec::SmallVec;
 use tapeloom_ir::{Kind, LoopCount, Problem, Tensor};
 
-/// The results of a call; up to four need no memory beside that of their elements.
+/// The results of a call. Up to four results are stored inline, without an allocation for the list.
 pub type Results = SmallVec<[Tensor; 4]>;
 
 /// The resources that a call used: iterations and memory, besides arguments and results.
@@ -20,7 +20,7 @@ pub struct CallResources {
     pub timed: Option<Timed>,
 }
 
-/// Returns the error of a call whose caller gives memory for another number of results.
+/// Returns the error that the caller gave memory for another number of results than the program has.
 #[cold]
 pub(crate) fn wrong_results(name: &str, want: usize, got: usize) -> Problem {
     let message = format!("@{name} has {want} results, and there is memory for {got}");

@@ -26,8 +26,8 @@ use target_lexicon::Triple;
 )]
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Target {
-    /// Machine code of a target triple, with the instructions that this machine has
-    /// ([`Isa::here`](tapeloom_ir::Isa::here)). Without the feature `native`, compiling for it is an error.
+    /// Machine code for a target triple, with the instruction set of this machine
+    /// ([`Isa::here`](tapeloom_ir::Isa::here)). Without the feature `native`, compiling for this target is an error.
     Native(Triple),
     /// The interpreter of the loop IR, which checks every access to memory. It is slow and meant for tests.
     Interpreter,
@@ -84,7 +84,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// Returns the number of threads of a call.
+    /// Returns the largest number of threads that a call uses.
     pub(crate) fn threads(&self) -> Result<usize, Problem> {
         let asked = || match std::env::var("TAPELOOM_THREADS") {
             Ok(text) => number_of_threads(&text),
@@ -94,7 +94,7 @@ impl Options {
     }
 }
 
-/// Returns the number of threads that a value of `TAPELOOM_THREADS` asks for.
+/// Parses the value of `TAPELOOM_THREADS`, and returns the number of threads.
 fn number_of_threads(text: &str) -> Result<NonZeroUsize, Problem> {
     text.trim().parse().map(threads).map_err(|_| {
         let message = format!("TAPELOOM_THREADS is `{text}`, which is no number of threads");
@@ -102,8 +102,8 @@ fn number_of_threads(text: &str) -> Result<NonZeroUsize, Problem> {
     })
 }
 
-/// Returns a number of threads: `n`, or the number that this process may use if `n` is 0. The latter respects the
-/// process's affinity and control group.
+/// Returns `n`, or for `n` = 0 the number of threads that this process may use, given its CPU affinity and control
+/// group.
 pub fn threads(n: usize) -> NonZeroUsize {
     let all = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
     NonZeroUsize::new(n).unwrap_or_else(all)

@@ -11,14 +11,14 @@ use std::convert::Infallible;
 use tapeloom_ir::{Kind, Limits, Problem, Tensor};
 use target_lexicon::Triple;
 
-/// Machine code of a program, which cannot be made in this build.
+/// The machine code of a program. No value of this type exists in this build.
 #[derive(Clone)]
 pub(crate) struct Executable {
     none: Infallible,
 }
 
 impl Executable {
-    /// Returns the error that this build makes no machine code.
+    /// Returns the error that this build cannot make machine code.
     pub(crate) fn verified(
         _: &Program,
         triple: &Triple,

@@ -202,7 +202,7 @@ struct Chunk {
     region: Option<RegionId>,
     /// The size of a record in bytes; a record is the residuals of one iteration.
     bytes: u64,
-    /// The index, among all records of the tape, of the chunk's first record.
+    /// The index of the chunk's first record among all records of the tape.
     first: u64,
     /// The simulated address of the word that holds the address of the chunk.
     pointer: u64,
@@ -224,7 +224,8 @@ pub(super) struct Addresses {
     next: u64,
     chunks: SecondaryMap<TapeId, Vec<u64>>,
     records: BTreeMap<u64, Chunk>,
-    /// Three sums in bytes: arguments, written arrays that are not on the tape, and arrays and records on the tape.
+    /// Sums of sizes in bytes: of arguments, of written arrays that are not on the tape, and of arrays and records on
+    /// the tape.
     pub(super) state: [u64; 3],
 }
 

@@ -36,7 +36,7 @@ const REMEMBERED: usize = 1 << 16;
 /// The lifetime of an operation's result, for the statistics.
 #[derive(Clone, Copy, Default)]
 struct Value {
-    /// The tick of the result's last use so far, or of its definition if it is unused.
+    /// The tick of the result's last use so far; the tick of its definition if no operation has used it.
     until: u64,
     /// Whether an operation has used the result.
     used: bool,
@@ -55,7 +55,7 @@ pub(super) struct Issue<'a> {
     back: Engine,
     /// The ends of running operations: tick, sequence number, and window slot.
     events: BinaryHeap<Reverse<(u64, u64, u32)>>,
-    /// The window slots of operations that became ready and are not queued for their resource yet.
+    /// The window slots of operations that became ready, and that are not yet in the queue of their resource.
     ready: Vec<u32>,
     units: Queue,
     reads: Queue,
@@ -74,8 +74,8 @@ pub(super) struct Issue<'a> {
     requested: u64,
     /// Per bank of the scratchpad: the first tick in which it is free again.
     used: Vec<u64>,
-    /// Whether a ready operation was left waiting that could start in the next tick. If so, `advance` must not jump to
-    /// a later event.
+    /// Whether a ready operation that waits could start in the next tick. If so, `advance` must not jump to a later
+    /// event.
     again: bool,
     /// For machines that run at most one instance of an operation at a time (`strict`): the running operations'
     /// sites, each with the instances that wait.
@@ -85,7 +85,8 @@ pub(super) struct Issue<'a> {
     stores: Vec<Option<(u64, u64)>>,
     /// Per tape address that the program computed (`AccessKind::Kept`): the tick in which the last store to it ended.
     kept: OrderedMap<u64, u64>,
-    /// The lifetimes of the results of recent operations, at the operation's number modulo `REMEMBERED`.
+    /// The lifetimes of the results of the last `REMEMBERED` operations: the result of operation n is at index n modulo
+    /// `REMEMBERED`.
     values: Vec<Value>,
     pub(super) phase: Phase,
     pub(super) counts: [Counts; 2],
@@ -159,7 +160,7 @@ impl<'a> Issue<'a> {
         Ok(token)
     }
 
-    /// Runs the machine until no operation is unfinished.
+    /// Runs the machine until all operations have finished.
     pub(super) fn drain(&mut self) -> Result<(), Problem> {
         loop {
             self.issue()?;

@@ -1,6 +1,7 @@
 //! Machine code from the loop IR, by Cranelift and by the SIMD code generator.
 
-/// Implements the declarations of Cranelift's trait `Module`, except those of named functions, by the module in a field.
+/// Implements the declarations of Cranelift's trait `Module` by forwarding them to a module in a field, except the
+/// declarations of named functions.
 #[cfg(feature = "native")]
 macro_rules! declarations_of {
     ($field:ident) => {

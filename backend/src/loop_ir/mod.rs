@@ -275,7 +275,8 @@ impl Kernel {
         self.buffers.push(Buffer::new(ty, Place::Workspace(offset)))
     }
 
-    /// Extends the workspace by a number of bytes, and returns their offset; `None` if they are not addressable.
+    /// Extends the workspace by a number of bytes, and returns the offset of these bytes; `None` if they exceed the
+    /// address space.
     pub(crate) fn reserve(&mut self, bytes: usize) -> Option<usize> {
         extend(&mut self.workspace, bytes)
     }
@@ -379,15 +380,15 @@ pub(crate) const BUFFER_ALIGNMENT_BYTES: usize = size_of::<tapeloom_ir::Line>();
 /// The maximal bytes of a workspace: the addressable memory, less the rest of the last cache line.
 pub(crate) const MOST_BYTES: usize = isize::MAX as usize - 2 * BUFFER_ALIGNMENT_BYTES;
 
-/// Extends memory of this size by a number of bytes, which begin at a line, and returns their offset; `None` if they are
-/// not addressable.
+/// Extends memory of `size` bytes by a number of bytes that begin at a cache line. Returns the offset of these bytes;
+/// `None` if they exceed the address space.
 fn extend(size: &mut usize, bytes: usize) -> Option<usize> {
     let offset = size.checked_next_multiple_of(BUFFER_ALIGNMENT_BYTES)?;
     *size = offset.checked_add(bytes).filter(|end| *end <= MOST_BYTES)?;
     Some(offset)
 }
 
-/// An offset behind every workspace, which the verifier refuses: the offset of memory that is not addressable.
+/// An offset beyond every workspace, which the verifier refuses. It stands for memory that exceeds the address space.
 const NOWHERE: usize = usize::MAX / BUFFER_ALIGNMENT_BYTES * BUFFER_ALIGNMENT_BYTES;
 
 /// The upper bound of argument numbers (2^24): a larger number would allocate memory for all numbers below it.
@@ -492,9 +493,9 @@ pub enum Place {
     },
     /// At this offset in the workspace (in bytes, a multiple of 64). Buffers with disjoint lifetimes may share bytes.
     Workspace(usize),
-    /// At this offset in the private memory of an iteration of a concurrent loop (in bytes, a multiple of 64). Each
-    /// iteration has its own values, which are undefined when it begins. Only the entry has such buffers, each named in
-    /// one concurrent loop.
+    /// In the private memory of an iteration of a concurrent loop, at this offset in bytes (a multiple of 64). Private
+    /// memory is undefined when an iteration begins. Only the entry has such buffers, and each is named in a single
+    /// concurrent loop.
     Private(usize),
     /// Without memory, because no statement accesses the buffer
     /// ([`plan_memory`](crate::passes::plan_memory)).
@@ -693,8 +694,8 @@ pub enum Extent {
 /// `concurrent` loop unless it can prove the claim.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Parallelism {
-    /// Text `concurrent`: as `for`, and several threads may run iterations at the same time. Buffers in private memory
-    /// ([`Place::Private`]) have a value of their own in each iteration.
+    /// Text `concurrent`: as `for`, but several threads may run iterations at the same time. Buffers in private memory
+    /// ([`Place::Private`]) have a separate value in each iteration.
     Concurrent,
     /// Text `for`: the iterations are independent; none accesses elements that another iteration writes.
     Parallel,

@@ -1,4 +1,4 @@
-//! The places of the records of a dynamic tape: chunks of growing size.
+//! The positions of the records of a dynamic tape, which lie in chunks of growing size.
 //!
 //! Records lie in chunks and never move. There are four chunks of one record, four of two, four
 //! of four, and so on. Each new chunk has about a quarter of the records allocated so far, so little memory is unused.

@@ -218,9 +218,9 @@ impl Copied {
         Some(order.map(moved).collect())
     }
 
-    /// Returns the positions in `work` of the statements that compute the start of the window, which
-    /// therefore move ahead of `work`. They must be arithmetic on values defined before `work`; `None` if
-    /// they read memory or variables, which may hold another value there.
+    /// Returns the positions in `work` of the statements that compute the start of the window, which therefore move
+    /// ahead of `work`. They must be arithmetic on values defined before `work`; `None` if they read memory or
+    /// variables, which may hold other values ahead of `work`.
     fn start_computation(&self, work: &[Stmt]) -> Option<Vec<usize>> {
         let mut wanted: Vec<Arg> = self.start.dynamic.into_iter().collect();
         let mut ahead = Vec::new();
@@ -468,8 +468,8 @@ mod tests {
     #[test]
     fn copies_that_are_only_read_are_removed() {
         let read = "for i3 in 4 { %2: f64 = load b2[i3*-1 + 3] %3: f64 = add %2, 1.0";
-        // The result goes to the next row, so the copy is removed; to the same row, which is read in another
-        // order; or to elements of all rows, so the copy stays.
+        // If the result goes to the next row, the copy is removed. It stays if the result goes to the row that is read
+        // (in another order), or to elements of all rows.
         check(&format!("serial i0 in 3 {{ {OUT} {read} store b1[i0*4 + i3 + 4], %3 }} }}"), 2);
         check(&format!("serial i0 in 3 {{ {OUT} {read} store b1[i0*4 + i3], %3 }} }}"), 3);
         check(&format!("serial i0 in 3 {{ {OUT} {read} store b1[i3*5], %3 }} }}"), 3);

@@ -64,14 +64,15 @@ pub(super) const PASS: Pass = Pass {
     }),
 };
 
-/// The assumed trip count of loops whose trip count is known only at run time.
+/// The assumed trip count of a loop whose trip count is known only at run time, for estimates of work.
 const ASSUMED_TRIPS: u64 = 16;
-/// The largest number of extents that are tried as the number of members of a batch.
+/// The largest number of different extents that are tried as the number of members of a batch.
 const TRIED_MEMBERS: usize = 3;
-/// The operations of a vector lane in the time of a byte of memory traffic.
+/// The number of operations of a vector lane that take as long as one byte of memory traffic.
 const OPERATIONS_PER_BYTE: u64 = 1;
 
-/// Cuts the loops and contractions of the entry. Returns whether any was cut, and the report on them.
+/// Cuts the loops and contractions of the entry. Returns whether any was cut, and the report on the loops and
+/// contractions with enough work.
 fn cut_pieces(program: &mut Program, machine: &MachineModel) -> (bool, Vec<WorkDivision>) {
     let costs = Costs::of(program, ASSUMED_TRIPS);
     let mut named: SecondaryMap<BufferId, usize> = SecondaryMap::new();
@@ -103,7 +104,8 @@ struct Cutter<'a> {
     divisions: Vec<WorkDivision>,
 }
 
-/// A variable into which iterations fold: the code, and the code's neutral element, with which each piece begins.
+/// A variable into which iterations fold: the variable, the code, and the code's neutral element, with which each piece
+/// starts.
 type Partial = (VarId, Code, Literal);
 
 /// The reason why a statement is not cut.
@@ -158,7 +160,8 @@ impl Cutter<'_> {
                         *inside = self.block(std::mem::take(inside));
                     }
                     if self.cut {
-                        // The report names the loops inside. All iterations use the same memory for partial values.
+                        // Remove the report on the cut statement: the loops inside it have reports of their own. They
+                        // run in order, so their partial values share memory.
                         self.divisions.remove(report);
                         let proved = strongest(self.kernel, &stmt);
                         if let Stmt::For { parallelism, .. } = &mut stmt {
@@ -175,8 +178,8 @@ impl Cutter<'_> {
         out
     }
 
-    /// Returns the largest number of pieces of a statement, a power of two, so that threads are busy. Pieces may have three
-    /// quarters of the machine's number of operations.
+    /// Returns the largest number of pieces of a statement, a power of two. Each piece has at least three quarters of
+    /// `piece_operations` operations, so that a thread's share is worth its cost.
     fn most_pieces(&self, stmt: &Stmt) -> usize {
         let operations = self.costs.block(from_ref(stmt));
         let work = operations.max(bytes(self.kernel, &[stmt]).saturating_mul(OPERATIONS_PER_BYTE));
@@ -369,8 +372,8 @@ impl Cutter<'_> {
     }
 
     /// Moves the buffers that iterations of a loop fill before they read them to private memory, if no other statement
-    /// names them, and if no address of them depends on the member: otherwise, pieces access different elements. Returns
-    /// them with their places before.
+    /// names them, and if no address of them depends on the member: otherwise, pieces access different elements.
+    /// Returns the moved buffers with their places before the move.
     fn private(&mut self, stmt: &Stmt, members: &Members) -> Vec<(BufferId, Place)> {
         let mut here: OrderedMap<BufferId, usize> = OrderedMap::default();
         let mut moved: OrderedSet<BufferId> = OrderedSet::default();
@@ -408,7 +411,8 @@ impl Cutter<'_> {
         moved
     }
 
-    /// Returns the concurrent loop of the pieces of a statement, and the loops that combine the partial values of folds.
+    /// Returns the statements that replace a statement: the concurrent loop of its pieces, and the loops that combine
+    /// the partial values of folds.
     fn pieces(
         &mut self,
         stmt: &Stmt,
@@ -468,7 +472,7 @@ impl Cutter<'_> {
     }
 }
 
-/// Returns the first line of a statement with enough work, as its text has it.
+/// Returns the first line of the text of the first statement with enough work, for the report.
 fn header(stmt: &Stmt) -> String {
     match stmt {
         Stmt::For { index, extent, parallelism, lanes: 1, .. } => {
@@ -494,12 +498,12 @@ fn header(stmt: &Stmt) -> String {
     }
 }
 
-/// Returns the number of pieces of the concurrent loop with which statements begin.
+/// Returns the number of pieces of the concurrent loop that is the first statement of `parts`.
 fn pieces_of(parts: &[Stmt]) -> usize {
     parts.first().and_then(Stmt::counted).map_or(1, |l| l.extent)
 }
 
-/// Returns a loop without lanes and carries.
+/// Returns a serial or parallel loop without lanes and carries.
 fn looped(
     index: IndexId,
     extent: usize,
@@ -518,7 +522,7 @@ fn looped(
     }
 }
 
-/// The numbers of declarations of a kernel, which a refused division restores.
+/// The numbers of scalars, variables, indices and buffers of a kernel, which are restored if a division is refused.
 struct Declared {
     buffers: usize,
     scalars: usize,
@@ -560,7 +564,7 @@ fn truncate<K: EntityRef, V>(map: &mut PrimaryMap<K, V>, len: usize) {
     }
 }
 
-/// Collects the loops of a block that are in no other loop with independent iterations.
+/// Collects the outermost loops of a block that have independent iterations.
 fn outermost_loops<'a>(body: &'a [Stmt], found: &mut Vec<&'a Stmt>) {
     for stmt in body {
         let parallel =

@@ -45,7 +45,7 @@ pub(super) const PASS: Pass = Pass {
             changed |= !hoist_invariant(kernel, context.machine).is_empty();
         }
         context.hoisted = hoist_invariant(&mut program.entry, context.machine);
-        // The workspaces of callees are larger.
+        // Workspaces of kernels that are called have grown, so plan the memory of all kernels again.
         if changed {
             program.renew_frames();
         }
@@ -329,7 +329,7 @@ mod tests {
         assert_eq!(shadow(&program, &x).unwrap(), want, "{program}");
         assert_eq!(program.entry.body.len(), steps);
         assert_eq!(made.len(), expected, "{program}");
-        // The arrays are behind the buffer of 40 bytes.
+        // The arrays are placed behind the buffer of 40 bytes, so the workspace ends behind them.
         let end = |hoisted: &Hoisted| {
             let Buffer { ty, place, .. } = &program.entry.buffers[hoisted.buffer];
             let Place::Workspace(offset) = place else { panic!("{program}") };

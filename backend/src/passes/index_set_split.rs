@@ -82,9 +82,9 @@ fn block(
         for inside in stmt.blocks_mut() {
             *inside = block(program, std::mem::take(inside), tiny, looped, changed)?;
         }
-        // Three kinds of loops are not split. Carried buffers would be exchanged once more between two
-        // ranges. Two vectorized ranges would combine partial sums in another order. A tape cursor may be
-        // moved only inside a loop and once in a block, while ranges of one iteration have no loop.
+        // Three kinds of loops are not split. With carries: the buffers would be exchanged once more between two
+        // ranges. Two vectorized ranges would combine partial sums in another order. A tape cursor may be moved only
+        // inside a loop and once in a block, while ranges of one iteration have no loop.
         let one = |l: &Loop<'_>| l.lanes == 1 && l.carries.is_empty() && !moves_cursor(l.body);
         let Some(found) = stmt.counted().filter(one) else {
             out.push(stmt);

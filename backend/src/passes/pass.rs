@@ -186,7 +186,7 @@ impl fmt::Display for Step {
     }
 }
 
-/// An array of the entry that `hoist_invariant` fills ahead of loops.
+/// An array in the entry's workspace that `hoist_invariant` fills ahead of loops.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Hoisted {
     /// The array.
@@ -198,11 +198,11 @@ pub(crate) struct Hoisted {
 /// The report on a loop or contraction with enough work for several threads.
 #[derive(Clone, Debug)]
 pub struct WorkDivision {
-    /// The first line of its text, such as `for i0 in 100000 lanes 8`.
+    /// The first line of the statement's text, such as `for i0 in 100000 lanes 8`.
     pub header: String,
-    /// The equations that it computes, with the user's lines.
+    /// The equations that the statement computes, with the user's lines.
     pub origins: Origins,
-    /// The number of pieces into which it is cut, or the reason why it runs on one thread.
+    /// The number of pieces into which the statement is cut, or the reason why it runs on one thread.
     pub pieces: Result<usize, String>,
 }
 

@@ -110,7 +110,8 @@ pub static NATIVE: List = List {
     ],
 };
 
-/// The pass for objects, behind `NATIVE`: they contain all functions that they call.
+/// The passes for objects, after `NATIVE`: library calls become loops, because objects contain all functions that they
+/// call.
 pub static OBJECT: List = List {
     name: "object",
     about: "the pass for objects, behind `native`",
@@ -121,7 +122,8 @@ pub static OBJECT: List = List {
     )],
 };
 
-/// The passes before Rust source, for readers: loops stay as written, without lanes, pieces and shared memory.
+/// The passes for printed Rust source. The loops stay as written, without lanes, pieces and shared memory, so that
+/// people can read them.
 pub static RUST_SOURCE: List = List {
     name: "rust_source",
     about: "the passes before Rust source, which leave loops as written; `object` follows",

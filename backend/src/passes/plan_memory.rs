@@ -1,4 +1,4 @@
-//! Memory planning: gives every buffer of the workspace its offset, by the statements that are left.
+//! Memory planning: gives every buffer of the workspace its offset, after other passes have removed statements.
 //!
 //! ```text
 //! workspace 192                                      workspace 64
@@ -54,17 +54,19 @@ fn plan_memory(program: &mut Program, page_bytes: usize) -> Result<bool, Problem
     let mut frames: PrimaryMap<KernelId, usize> = PrimaryMap::new();
     let mut changed = false;
     for kernel in program.kernels_mut() {
-        // The function that sorts uses the workspace without statements.
+        // A kernel with `argsort` uses the workspace as scratch memory of that function, so its buffers keep their
+        // offsets.
         if kernel.argsort.is_none() {
             changed |= plan_kernel(kernel, &filled, &frames, page_bytes)?;
         }
-        // The entry comes last, and no kernel calls it.
+        // The entry is the last kernel, and no kernel calls it, so its frame has no use here.
         frames.push(kernel.workspace);
     }
     Ok(changed)
 }
 
-/// Plans the memory of a kernel; `frames` has the bytes of workspace of each callee. Returns whether anything changed.
+/// Plans the memory of a kernel; `frames` has the size in bytes of each callee's workspace. Returns whether anything
+/// changed.
 fn plan_kernel(
     kernel: &mut Kernel,
     filled: &PrimaryMap<KernelId, Vec<bool>>,
@@ -87,7 +89,7 @@ fn plan_kernel(
     let Some(Placed { mut places, frames, peak }) = plans.next() else { return Ok(false) };
     let mut private = 0;
     for of_pieces in plans {
-        // Concurrent loops run one after the other.
+        // Concurrent loops run one after the other, so they share private memory.
         private = private.max(of_pieces.peak);
         places.extend(of_pieces.places);
     }
@@ -101,7 +103,7 @@ fn plan_kernel(
     Ok(changed)
 }
 
-/// The memory that is planned.
+/// The kind of memory that is planned.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Region {
     /// The workspace of the kernel.
@@ -156,16 +158,17 @@ type Position = (BlockId, usize);
 
 struct Block<'a> {
     body: &'a [Stmt],
-    /// The statement that contains the block; `None` for the body of the kernel.
+    /// The position of the statement that contains the block; `None` for the body of the kernel.
     parent: Option<Position>,
     depth: usize,
-    /// The innermost block around it, or itself, that runs at most once in a run of the kernel.
+    /// The innermost block that runs at most once per run of the kernel, among this block and those around it.
     once: BlockId,
-    /// The innermost block around it, or itself, that is in no loop with independent iterations or lanes.
+    /// The innermost block that is in no loop with independent iterations or lanes, among this block and those around
+    /// it.
     serial: BlockId,
 }
 
-/// The blocks of a kernel, each after the block around it, and the statements that need memory.
+/// The blocks of a kernel, with each block after the one around it, and the statements that need memory.
 struct Blocks<'a> {
     region: Region,
     blocks: PrimaryMap<BlockId, Block<'a>>,
@@ -213,7 +216,8 @@ impl<'a> Blocks<'a> {
                 self.calls.push(((here, at), call.callee));
             }
             let independent = match shape.flow {
-                // Lanes run their iterations side by side, in serial loops, too.
+                // A loop with lanes runs several iterations at once, so its memory is separate for each, as in a loop
+                // with independent iterations.
                 Flow::For { parallelism, lanes, .. } => {
                     (parallelism != Parallelism::Serial || lanes > 1)
                         && !planted(Fault::ScopeInParallel)
@@ -229,7 +233,7 @@ impl<'a> Blocks<'a> {
         }
     }
 
-    /// Returns the innermost block around both statements.
+    /// Returns the innermost block that contains both blocks.
     fn common(&self, a: BlockId, b: BlockId) -> BlockId {
         let (mut a, mut b) = (a, b);
         while a != b {
@@ -242,7 +246,7 @@ impl<'a> Blocks<'a> {
         a
     }
 
-    /// Returns the position in a block of the statement that is, or contains, the statement `at`.
+    /// Returns the position in `block` of the statement that is the statement at `at` or contains it.
     fn within(&self, block: BlockId, at: Position) -> usize {
         let (mut here, mut position) = at;
         while here != block
@@ -253,7 +257,7 @@ impl<'a> Blocks<'a> {
         position
     }
 
-    /// Returns the scope of each buffer in the workspace that a statement names.
+    /// For each buffer in the workspace that a statement names, returns the block in which the buffer is needed.
     fn scopes(
         &self,
         kernel: &Kernel,
@@ -281,7 +285,7 @@ impl<'a> Blocks<'a> {
         scopes
     }
 
-    /// Returns the memory of the kernel; `None` if it is not addressable.
+    /// Returns the offsets in a kernel's memory; `None` if the memory exceeds the address space.
     fn plan(
         &self,
         kernel: &Kernel,
@@ -304,14 +308,15 @@ impl<'a> Blocks<'a> {
             let life = Lifetime { first, last: first, bytes };
             parts[scope].push((Part::Frame(n), life));
         }
-        // Inner blocks come after the blocks around them, so their memory is planned first.
+        // Inner blocks come after the blocks around them. Go backwards, so that the memory of inner blocks is planned
+        // first.
         let mut offsets: SecondaryMap<BlockId, Vec<usize>> = SecondaryMap::new();
         let mut peak = 0;
         for id in self.blocks.keys().rev() {
             let lives: Vec<Lifetime> = parts[id].iter().map(|(_, life)| *life).collect();
             (offsets[id], peak) = workspace::plan(&lives, page_bytes)?;
             if let (Some((parent, at)), true) = (self.blocks[id].parent, peak > 0) {
-                // The blocks of one statement follow one another.
+                // Blocks of one statement follow one another, so only the last part can belong to the same statement.
                 match parts[parent].last_mut().filter(|(part, _)| *part == Part::Inside(at)) {
                     Some((_, life)) => life.bytes = life.bytes.max(peak),
                     None => {

@@ -57,7 +57,7 @@ type Position = (BlockId, usize);
 
 #[derive(Clone, Copy)]
 struct Block {
-    /// The block around this one; the body of the kernel is in itself.
+    /// The block around this one. The body of the kernel counts as its own parent.
     parent: BlockId,
     depth: usize,
     /// Whether the block is a nest or the body of a counted loop, so that a declaration may move into it.
@@ -124,7 +124,7 @@ impl Uses {
         }
     }
 
-    /// Returns the innermost block around both blocks.
+    /// Returns the innermost block that contains both blocks.
     fn common(&self, mut a: BlockId, mut b: BlockId) -> BlockId {
         while a != b {
             let deeper = if self.blocks[a].depth >= self.blocks[b].depth { &mut a } else { &mut b };
@@ -231,7 +231,7 @@ mod tests {
         assert!(!text.contains("= 1.0") && !text.contains("= 0.0"), "{text}");
     }
 
-    /// The trip count of a loop is read before its body sets the variable.
+    /// Regression: the trip count of a loop is read before its body sets the variable.
     #[test]
     fn trip_counts_are_read_before_the_loop() {
         let text = local(

@@ -186,7 +186,8 @@ pub(super) fn read(value: ScalarId, dtype: Dtype, var: VarId) -> Stmt {
     Stmt::Let { value, expr: Expr::Code(Code::Convert(dtype), vec![Arg::Var(var)]) }
 }
 
-/// Returns whether a block certainly stores an element before it reads it; `None` if it does neither.
+/// Returns true if a block certainly stores an element before it may read it, false if it may read it first, and `None`
+/// if it does neither.
 fn stores_first(body: &[Stmt], element: Element) -> Option<bool> {
     body.iter().find_map(|stmt| {
         if let Stmt::Nest { body, .. } = stmt {
@@ -212,7 +213,7 @@ fn stores_first(body: &[Stmt], element: Element) -> Option<bool> {
 /// The use of a promoted element: its buffer version after the loop, and whether the loop stores it.
 type Use = (u32, bool);
 
-/// Returns the elements of a loop's body to promote, each with its use.
+/// Returns the elements that a loop's body accesses and that are promoted, each with its use.
 fn chosen(kernel: &Kernel, machine: &MachineModel, body: &[Stmt]) -> BTreeMap<Element, Use> {
     let mut found: BTreeMap<BufferId, BTreeMap<i64, Use>> = BTreeMap::new();
     let mut refused: BTreeSet<BufferId> = BTreeSet::new();

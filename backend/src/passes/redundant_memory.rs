@@ -47,8 +47,8 @@ fn redundant_memory(kernel: &mut Kernel, overlap: bool) -> bool {
     changed
 }
 
-/// The aliasing rules for elements: whether different arrays may overlap, and the arrays that are kept
-/// (tapes).
+/// The aliasing rules for elements: whether different arrays may overlap, and which arrays are tapes, which overlap
+/// nothing.
 struct Alike {
     overlap: bool,
     kept: OrderedSet<BufferId>,
@@ -62,7 +62,8 @@ struct Element {
 }
 
 impl Element {
-    /// Returns whether the address is constant while its scalars are. A variable in it may change.
+    /// Returns whether the address has the same value as long as its scalars have. An address with a variable may
+    /// change.
     fn is_fixed(&self) -> bool {
         !matches!(self.address.dynamic, Some(Arg::Var(_)))
     }
@@ -245,7 +246,7 @@ mod tests {
             assert_eq!(shadow(&program, &args).unwrap(), want, "{program}");
             assert_eq!(eval(&program, &args).unwrap(), want, "{program}");
             let text = program.to_string();
-            // The count excludes the store that fills the result.
+            // Do not count the store that fills the result.
             [text.matches("= load").count(), text.matches("store").count() - 1]
         });
         assert_eq!(found, expected, "{program}");
@@ -268,7 +269,7 @@ mod tests {
         let body =
             "nest { %0: f64 = load b0[1] store b2[0], %0 %1: f64 = load b0[1] store b2[1], %1 }";
         check(body, [[1, 2], [2, 2]]);
-        // A kept array has its own memory, so it does not overlap others.
+        // A tape array has its own memory, so it does not overlap others.
         let kept =
             "nest { %0: f64 = load b0[1] store b3[0], %0 %1: f64 = load b0[1] store b2[1], %1 }";
         check(kept, [[1, 2]; 2]);

@@ -92,7 +92,7 @@ impl<'a> Simplifier<'a> {
         });
     }
 
-    /// Reports statements to `ValueRanges` in the same order as the verifier does.
+    /// Give statements to `ValueRanges` in the same order as the verifier does, because its facts depend on the order.
     fn append(&mut self, body: &'a [Stmt], out: &mut Vec<Stmt>) {
         for stmt in body {
             match stmt {
@@ -372,7 +372,7 @@ mod tests {
         {
             assert!(text.contains(address), "{address}: {text}");
         }
-        // The guard leaves two values.
+        // The guard leaves two possible values for the index, so the clamp stays.
         let text = straight(
             "serial i0 in 2 { %0: i64 = load b1[0] %1: i64 = clamp 0, %0, 2 %2: i64 = mul %1, 2
                %3: bool = lt %1, 2 %4: f64 = load b0[i0 + (%2)] if %3 store b2[i0], %4 }",

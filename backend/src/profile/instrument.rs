@@ -47,7 +47,7 @@ pub(crate) struct TimedPart {
     pub(crate) bytes: u64,
     /// The number of further loops, contractions and calls of the part, which have less cost.
     pub(crate) smaller: usize,
-    /// The equations that these compute.
+    /// The equations that these further statements compute.
     pub(crate) smaller_origins: Origins,
 }
 

@@ -207,8 +207,9 @@ impl StepWorkspace {
 }
 
 impl Plan {
-    /// Takes places, lifetimes and the peak from the entry kernel after all passes. Adds rows for the buffers that passes
-    /// allocated when they hoisted statements out of loops, and removes those of buffers that have no memory any more.
+    /// Takes places, lifetimes and the peak from the entry kernel after all passes. Adds rows for the buffers that
+    /// passes allocated when they hoisted statements out of loops, and removes the rows of buffers that no longer have
+    /// memory.
     pub(crate) fn complete(&mut self, program: &Program, made: &[Hoisted]) {
         let kernel = &program.entry;
         for Hoisted { buffer, operation } in made {

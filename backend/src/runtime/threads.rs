@@ -30,20 +30,21 @@ use tapeloom_ir::fault::{Fault, planted};
 /// the private memory of the piece. Returns a status (0: success).
 type Piece = unsafe extern "C" fn(*const u64, i64, *mut u8) -> i32;
 
-/// The longest time that a helper waits for the next loop of its call: about the time of a piece.
+/// The longest time that a helper waits for the next loop of its call: about the run time of one piece.
 const PATIENCE: Duration = Duration::from_micros(50);
 
-/// The largest number of tasks of a thread that wait in the queue of a pool.
+/// The largest number of tasks of one thread that may wait in the queue of a thread pool.
 const QUEUED: usize = 64;
 
 /// The threads of one call of a program.
 pub(crate) struct Threads {
-    /// The largest number of pieces that run at the same time.
+    /// The largest number of pieces that run at the same time, one on each thread.
     most: usize,
-    /// Points to the private memory of the calling thread. That of the next thread is `stride` bytes further.
+    /// Points to the private memory of the calling thread (thread 0). The private memory of thread t is `t * stride`
+    /// bytes further.
     private: *mut u8,
     stride: usize,
-    /// The helpers' view of the call, which its first concurrent loop makes.
+    /// The state that helpers share with the calling thread. The first concurrent loop of the call creates the team.
     team: OnceCell<Arc<Team>>,
 }
 
@@ -54,7 +55,7 @@ impl Threads {
     }
 }
 
-/// Ends the helpers that wait for a next loop.
+/// Ends the helpers that wait for another loop of the call.
 impl Drop for Threads {
     fn drop(&mut self) {
         if let Some(team) = self.team.get() {
@@ -67,13 +68,14 @@ impl Drop for Threads {
 struct Team {
     /// [`CLOSED`], [`ENDED`], or the number of the open loop: 2, 3, ..
     state: AtomicUsize,
-    /// The number of the last loop that was opened, so that a helper enters each loop once.
+    /// The number of the last loop that was opened. A helper compares it with the loops that it has entered, so that it
+    /// enters each loop once.
     opened: AtomicUsize,
-    /// The number of helpers that read `job`, or are about to look whether they may.
+    /// The number of helpers that read `job`, or that are checking whether they may read it.
     inside: AtomicUsize,
-    /// The number of helpers that are spawned and have not ended.
+    /// The number of helpers that were spawned and have not ended yet.
     helpers: AtomicUsize,
-    /// The number of helpers that have entered the open loop: each gets private memory of its own.
+    /// The number of helpers that have entered the open loop. A helper's number selects its private memory.
     entered: AtomicUsize,
     /// The number of the next piece.
     next: AtomicUsize,
@@ -118,20 +120,21 @@ pub(crate) unsafe extern "C" fn run_pieces(
     captured: *const u64,
     pieces: i64,
 ) -> i32 {
-    // SAFETY: by the contract of this function.
+    // SAFETY: by the contract of this function, `context` is that of the call, whose `threads` are alive.
     let threads = unsafe { &*(*context).threads };
     let Threads { most, private, stride, team } = threads;
     let pieces = usize::try_from(pieces).unwrap_or(0);
     let job = Job { piece, captured, pieces, private: *private, stride: *stride, threads: *most };
     let helpers = (*most).min(pieces).saturating_sub(1);
     if helpers == 0 {
-        // SAFETY: by the contract of this function, and each piece runs once, on this thread.
+        // SAFETY: by the contract of this function, `job` is valid. Each piece runs once, on this thread, with the
+        // private memory of thread 0.
         let mut statuses = (0..pieces).map(|n| unsafe { job.run(n, 0) });
         return statuses.find(|status| *status != DONE).unwrap_or(DONE);
     }
     let ran = catch_unwind(AssertUnwindSafe(|| {
         let team = team.get_or_init(Team::new);
-        // SAFETY: by the contract of this function.
+        // SAFETY: by the contract of this function, `job` is valid, and only this thread opens loops of the call.
         unsafe { team.run(job, helpers) }
     }));
     ran.unwrap_or(PANICKED)
@@ -143,7 +146,8 @@ impl Job {
     /// # Safety
     /// As for [`run_pieces`]; `thread` is below `threads`, and no other piece uses its private memory meanwhile.
     unsafe fn run(&self, piece: usize, thread: usize) -> i32 {
-        // SAFETY: by the contract of this function.
+        // SAFETY: by the contract of this function, `captured` is valid, and the private memory of `thread` is used by
+        // no other piece.
         unsafe {
             let thread = if planted(Fault::SharedScratch) { 0 } else { thread };
             let private = self.private.wrapping_add(thread * self.stride);
@@ -183,7 +187,8 @@ impl Team {
     /// # Safety
     /// As for [`run_pieces`]; one thread calls this at a time.
     unsafe fn run(self: &Arc<Team>, job: Job, helpers: usize) -> i32 {
-        // SAFETY: the state is `CLOSED` here, and no helper is inside: the last loop has waited for this.
+        // SAFETY: the state is `CLOSED`, and no helper is inside, because the previous loop waited until all helpers
+        // had left. So no helper reads `job`.
         unsafe { *self.job.get() = job };
         self.next.store(0, SeqCst);
         self.entered.store(0, SeqCst);
@@ -199,10 +204,11 @@ impl Team {
             }
         }
         self.state.store(self.opened.fetch_add(1, SeqCst) + 1, SeqCst);
-        // SAFETY: by the contract of this function; thread 0 is this one.
+        // SAFETY: by the contract of this function, `job` is valid; thread 0 is the calling thread.
         unsafe { self.work(&job, 0) };
         self.state.store(CLOSED, SeqCst);
-        // A helper that comes inside from here on finds the loop closed. The others are within their last piece.
+        // From here on, a helper that looks at the loop finds it closed. Helpers that entered before are running their
+        // last piece.
         let mut spins = 0_u32;
         while self.inside.load(SeqCst) != 0 {
             spins += 1;
@@ -226,7 +232,7 @@ impl Team {
             if n >= job.pieces {
                 return;
             }
-            // SAFETY: by the contract of this function. The counter yields each number once.
+            // SAFETY: by the contract of this function, `job` is valid. The counter yields each piece's number once.
             let status = unsafe { job.run(n, thread) };
             if status != DONE {
                 self.next.store(job.pieces, SeqCst);
@@ -294,7 +300,8 @@ fn spawn(task: impl FnOnce() + Send + 'static) -> bool {
     true
 }
 
-/// A task that counts as one that has not begun until this is dropped: by the task, or by a pool that has no thread.
+/// Counts a task as waiting in the queue until the task begins. A task that never begins is no longer counted when its
+/// pool drops it.
 struct Waiting(Arc<AtomicUsize>);
 
 impl Drop for Waiting {
@@ -325,8 +332,8 @@ mod tests {
         }
     }
 
-    /// Counts the piece in its element of the captured array. If two pieces used one private memory at the same time, the
-    /// private word would not stay.
+    /// Counts the piece in its element of the captured array. Checks that the private word keeps its value, which fails
+    /// if two pieces use the same private memory at the same time.
     unsafe extern "C" fn counts(captured: *const u64, piece: i64, private: *mut u8) -> i32 {
         // SAFETY: the tests below capture an array with an element for each piece, and private memory has 64 bytes for
         // each thread.
@@ -369,7 +376,7 @@ mod tests {
         }
     }
 
-    /// The only thread of a pool runs all pieces of its calls itself, so no task of its calls begins.
+    /// If a pool has only one thread, that thread runs all pieces of its calls itself, and no task of its calls begins.
     #[test]
     fn tasks_of_a_busy_pool_are_few() {
         let pool = rayon_core::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
@@ -391,7 +398,7 @@ mod tests {
                 .count()
         });
         assert_eq!(spawned, QUEUED);
-        // Tasks that were refused were dropped at once, and the others run now that the thread is free.
+        // Tasks that did not fit the queue were dropped at once. The others run now, because the thread is free.
         while DROPPED.load(SeqCst) < 1000 {
             std::thread::yield_now();
         }
@@ -425,7 +432,7 @@ mod tests {
                     let context = context(&threads);
                     for _ in 0..100 {
                         let counted: Vec<AtomicU64> = (0..9).map(|_| AtomicU64::new(0)).collect();
-                        // SAFETY: as in the first test.
+                        // SAFETY: `fails` reads no captured values and no private memory.
                         let status = unsafe {
                             run_pieces(&raw const context, counts, counted.as_ptr().cast(), 9)
                         };

@@ -105,7 +105,7 @@ impl Translator<'_, '_, '_> {
         }
     }
 
-    /// Normalizes a loaded bool to 0 or 1: memory of the workspace may have held another byte before. (Bools in
+    /// Normalizes a loaded bool to 0 or 1: the workspace may hold another byte there, left by another value. (Bools in
     /// arguments of programs were checked, unless code in another language calls.)
     fn truth(&mut self, buffer: BufferId, value: Value) -> Value {
         let Buffer { ty, place, .. } = &self.p.buffers[buffer];

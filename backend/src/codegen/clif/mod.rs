@@ -73,7 +73,8 @@ pub struct CodeReport {
     pub code_bytes: usize,
     /// The bytes of workspace that a call needs, including values spilled between functions.
     pub workspace_bytes: usize,
-    /// The bytes of private memory of each thread that runs pieces of concurrent loops, including spilled values.
+    /// The size in bytes of the private memory of each thread that runs pieces of concurrent loops, including memory
+    /// for spilled values.
     pub private_bytes: usize,
     /// The vector width of each vectorized loop (*loop with lanes*).
     pub vectors: Vectors,
@@ -97,12 +98,12 @@ impl fmt::Display for CodeReport {
     }
 }
 
-/// The code that calls a program.
+/// The kind of code that calls a program, which decides whether bools are checked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Caller {
-    /// This process, where each bool of a tensor is the byte 0 or 1.
+    /// Code of this process, in which each bool of a tensor is the byte 0 or 1.
     Process,
-    /// Code in another language, whose bools may be any byte: one that is not 0 is true.
+    /// Code in another language, in which each byte other than 0 is a bool that is true.
     Foreign,
 }
 
@@ -217,7 +218,7 @@ impl Compiler {
         })
     }
 
-    /// Emits the function of the pieces of a concurrent loop.
+    /// Emits the function that runs one piece of a concurrent loop.
     fn piece(
         &mut self,
         functions: &mut Functions<'_>,
@@ -227,7 +228,7 @@ impl Compiler {
     ) -> Result<(), Problem> {
         let (p, signature) = (subject.p, pieces::signature(functions.module()));
         let body = pieces::body(p, piece.index)?;
-        // Concurrent loops run one after the other, so they share the private memory.
+        // Concurrent loops run one after the other, so their pieces use the same private memory.
         let spills = subject.program.entry.private.next_multiple_of(8);
         let cut = pieces::cut(p, &self.machine, body, spills);
         self.report.private_bytes = self.report.private_bytes.max(cut.workspace);

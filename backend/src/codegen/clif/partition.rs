@@ -119,7 +119,7 @@ pub(super) fn cut<'a>(
 }
 
 impl Parts<'_> {
-    /// Places the values and variables of a set at the end of the workspace.
+    /// Reserves memory at the end of the workspace for the values and variables of a set, which are spilled.
     pub(super) fn spill(&mut self, set: SpillSet) {
         let workspace = &mut self.workspace;
         let mut place = |bytes: usize| {
@@ -173,7 +173,8 @@ impl<'a> Cutter<'a> {
 
     fn visit(&mut self, outer: &Stmt) {
         let part = self.parts.len() - 1;
-        // The statements of concurrent loops are in functions of their own, which read elements from memory.
+        // The statements of concurrent loops become functions of their own, which read elements of arrays from memory
+        // and not from variables.
         let mut apart = 0;
         visit(std::slice::from_ref(outer), &mut |stmt| {
             let inside = !std::ptr::eq(stmt, outer);

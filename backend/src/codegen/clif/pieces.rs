@@ -23,9 +23,9 @@ use cranelift_module::{Linkage, Module};
 use smallvec::SmallVec;
 use tapeloom_ir::{OrderedSet, Problem};
 
-/// A function of a concurrent loop's pieces that is declared and called, and still to be emitted.
+/// The function of a concurrent loop's pieces. It is declared and called, and its body is still to be emitted.
 pub(super) struct PieceFunction {
-    /// The index of the loop.
+    /// The index of the concurrent loop.
     pub(super) index: IndexId,
     captured: Vec<(Captured, Type)>,
 }
@@ -36,11 +36,12 @@ enum Captured {
     Scalar(ScalarId),
     Var(VarId),
     Index(IndexId),
-    /// The address of a buffer that a loop around exchanges.
+    /// The address of a buffer that an enclosing loop exchanges with another one.
     Exchanged(BufferId),
 }
 
-/// Returns the signature of the functions of pieces: captured values, number of the piece, private memory; a status.
+/// Returns the signature of the functions of pieces. Parameters: the captured values, the number of the piece, its
+/// private memory. Result: a status.
 pub(crate) fn signature(module: &dyn Module) -> Signature {
     let mut signature = Signature::new(CallConv::triple_default(module.isa().triple()));
     signature.params.extend([AbiParam::new(types::I64); 3]);
@@ -123,7 +124,7 @@ impl Translator<'_, '_, '_> {
         Ok(())
     }
 
-    /// Returns the values from outside that the body of a concurrent loop reads, each once.
+    /// Returns the values that the body of a concurrent loop reads from outside, each once.
     fn captured(&self, body: &[Stmt]) -> Vec<Captured> {
         let (mut scalars, mut vars) = (OrderedSet::default(), OrderedSet::default());
         let (mut indices, mut buffers) = (OrderedSet::default(), OrderedSet::default());
@@ -139,7 +140,7 @@ impl Translator<'_, '_, '_> {
             });
             stmt.buffers(&mut |buffer| _ = buffers.insert(buffer));
         });
-        // A piece sets no variable from outside.
+        // A piece sets no variable that is declared outside, so variables that it only reads remain in the list.
         scalars.retain(|s| !defined.contains(s));
         vars.retain(|v| !declared.contains(v));
         indices.retain(|i| self.loops.iter().any(|of| of.index == *i));
@@ -184,7 +185,7 @@ impl Translator<'_, '_, '_> {
         Ok(())
     }
 
-    /// Gives the index of a loop outside of the function its value.
+    /// Sets the value of the index of a loop that is outside of this function.
     fn count_from(&mut self, index: IndexId, value: Value) {
         self.loops.push(Counter { index, at: At::Value(value), scaled: SmallVec::new() });
     }

@@ -675,7 +675,7 @@ fn passed(
     };
     let (mut want, mut made, mut lanes) = (want.clone(), p.clone(), None);
     let mut text = String::new();
-    // Programs are small, so that pieces have few operations.
+    // The programs are small, so allow pieces with few operations.
     let machine = MachineModel { piece_operations: 1, pieces: 4, ..MachineModel::MEASURED };
     let mut context = Context { machine, ..Context::default() };
     list.observed(&mut made, &mut context, &mut |step, made| {

@@ -161,7 +161,7 @@ impl Walk<'_> {
             done = ComputeTime::At(usize::MAX);
         }
         if is_concurrent(stmt) {
-            // The body is in a function of its own. The values that it reads are passed to that function.
+            // The body becomes a function of its own, which gets these values as arguments.
             visit(std::slice::from_ref(stmt), &mut |inner| {
                 inner.args(&mut |a| {
                     if let Arg::Scalar(s) = a {

@@ -32,17 +32,17 @@ pub(crate) struct Symbols {
     externals: Vec<Arc<ExternalSignature>>,
 }
 
-/// The work of a function that generated code may call.
+/// The purpose of a function that generated code may call.
 #[derive(Clone, Copy)]
 pub(crate) enum Callee {
-    /// A library function of single elements.
+    /// A library function, applied to single elements.
     Library(Library, Dtype),
-    /// A library function of eight elements.
+    /// A library function, applied to eight elements at once.
     OfEight(Library, Dtype),
     Contraction,
-    /// The pieces of a concurrent loop.
+    /// The function that runs the pieces of a concurrent loop.
     Pieces,
-    /// The growth of a dynamic tape.
+    /// The function that allocates a record of a dynamic tape.
     Grow,
     Limit,
     Timer,
@@ -106,7 +106,7 @@ impl Symbols {
         symbols
     }
 
-    /// Returns the work of the function with this name; `None` if code does not call it.
+    /// Returns the purpose of the function with this name; `None` if generated code does not call it.
     pub(crate) fn callee(&self, name: &str) -> Option<Callee> {
         self.index.get(name).map(|index| self.list[*index].callee)
     }
@@ -210,7 +210,8 @@ impl<'a> Functions<'a> {
         let system_v = triple.architecture == Architecture::X86_64
             && CallConv::triple_default(triple) == CallConv::SystemV;
         match self.vectors.isa {
-            // The row of arguments is passed in the first register of this calling convention.
+            // Vector versions get the row of arguments in the first register of the calling convention System V, so
+            // other conventions are refused.
             _ if !system_v => Err(Refused("wider ones are made for x86-64 on unix alone")),
             isa @ (Isa::Avx512 | Isa::Avx2) => Ok(isa),
             Isa::Baseline => Err(Refused("wider ones need avx2 and fma")),
@@ -275,7 +276,7 @@ impl<'a> Functions<'a> {
                 let id = self.module.declare_anonymous_data(false, false).map_err(failed)?;
                 let mut data = DataDescription::new();
                 data.set_align(8);
-                // All machines for which there is code store the lowest byte first, except s390x.
+                // Data has the byte order of the machine: the lowest byte first, except on s390x.
                 let little = self.module.isa().endianness() == Endianness::Little;
                 let bytes = |n: &i64| if little { n.to_le_bytes() } else { n.to_be_bytes() };
                 data.define(numbers.iter().flat_map(bytes).collect());

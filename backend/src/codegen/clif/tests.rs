@@ -905,8 +905,8 @@ fn a_panic_in_a_callback_is_an_error() {
     assert!(code.call(&refs).is_ok());
 }
 
-/// Pieces that have more values than registers store them in memory of their own. The scalar from outside, and the arrays
-/// that a loop around exchanges, are passed to the pieces.
+/// If a piece has more values than registers, it stores values in private memory. Scalars from outside, and arrays that
+/// an enclosing loop exchanges, are passed to the pieces.
 #[test]
 fn values_of_pieces_are_spilled_to_private_memory() {
     let many = 160;

@@ -33,7 +33,7 @@ pub(super) struct State {
     pub(super) made: SecondaryMap<ScalarId, usize>,
     pub(super) clock: usize,
     pub(super) vars: SecondaryMap<VarId, Option<Binding>>,
-    /// The functions of concurrent loops that are called, and still to be emitted.
+    /// The functions of concurrent loops that are called, and whose bodies are still to be emitted.
     pub(super) pieces: Vec<PieceFunction>,
 }
 
@@ -86,7 +86,7 @@ pub(super) struct Translator<'a, 'f, 'm> {
     pub(super) record: Value,
     pub(super) context: Value,
     pub(super) frame: Value,
-    /// The private memory of the piece, in the function of a concurrent loop.
+    /// In the function of a concurrent loop: the private memory of the piece.
     pub(super) private: Option<Value>,
     /// The loops around the statement being translated, outermost first.
     pub(super) loops: Vec<Counter>,
@@ -355,7 +355,7 @@ impl<'a, 'f, 'm> Translator<'a, 'f, 'm> {
     }
 
     /// Returns the address (pointer and immediate offset) of a spilled value at `offset` bytes of the whole program's
-    /// workspace, or in a piece of its private memory.
+    /// workspace or, in a piece, at `offset` bytes of the piece's private memory.
     pub(super) fn spill_address(&mut self, offset: usize) -> (Value, i32) {
         let workspace = match self.private {
             Some(private) => private,

@@ -84,7 +84,7 @@ struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    /// Examines a block for these buffers.
+    /// Examines a block, and finds the given buffers in it.
     fn after(
         kernel: &'a Kernel,
         callees: &'a PrimaryMap<KernelId, Vec<bool>>,

@@ -1,4 +1,4 @@
-//! Estimates the time of statements.
+//! Estimates of the run time of statements, in operations.
 
 use crate::loop_ir::{Extent, Flow, KernelId, Program, Stmt, work};
 use cranelift_entity::PrimaryMap;

@@ -91,7 +91,7 @@ impl Lattice {
         Some(Lattice { step, offset, terms })
     }
 
-    /// Returns the first element of the lattice and the end behind the last one, if it contains all elements between them.
+    /// If the lattice has no gaps, returns its first element and the end (the last element plus 1); otherwise `None`.
     fn range(&self) -> Option<(u64, u64)> {
         let mut length = 1_u64;
         for (extent, stride) in &self.terms {
@@ -111,7 +111,7 @@ impl Lattice {
     fn ranges_of_digits(&self, digits: &[u64]) -> Option<Vec<(u64, u64)>> {
         let mut offset = u64::try_from(self.offset).ok()?;
         let mut terms = self.terms.iter().copied().peekable();
-        // The number of values of the digit that terms with smaller strides give.
+        // The number of values that terms with smaller strides contribute to this digit.
         let mut carried = 1;
         let mut ranges = Vec::new();
         for (stride, next) in digits.iter().zip(&digits[1..]) {
@@ -123,7 +123,8 @@ impl Lattice {
             let first = (offset % next) / stride;
             offset -= first * stride;
             if extent > values {
-                // All values of this digit, and several of the next one.
+                // If terms exceed the digit, they must be all values of this digit, so that they continue in the next
+                // digit.
                 if first != 0 || !extent.is_multiple_of(values) {
                     return None;
                 }
@@ -238,8 +239,8 @@ impl Search<'_> {
     }
 }
 
-/// Returns whether ranges of elements (first, end) together contain all `elements` elements, as those of a loop that is cut
-/// in two do.
+/// Returns whether ranges (first, end) together contain all elements from 0 to `elements - 1`. For example, the parts
+/// of a loop that was cut in two store such ranges.
 fn ranges_fill(mut ranges: Vec<(u64, u64)>, elements: u64) -> bool {
     ranges.sort_unstable();
     let grown =
@@ -250,8 +251,8 @@ fn ranges_fill(mut ranges: Vec<(u64, u64)>, elements: u64) -> bool {
 /// The largest number of lattices that [`boxes_fill`] compares in pairs.
 const MOST_BOXES: usize = 64;
 
-/// Returns whether lattices that are disjoint boxes together have `elements` elements, as those of an array's inside and
-/// of its border do.
+/// Returns whether lattices that are disjoint boxes together contain all `elements` elements. For example, the inside
+/// of an array and its border are such boxes:
 ///
 /// ```text
 /// for i0 in 8 { for i1 in 8 { store b1[i0*10 + i1 + 11], .. } }      rows 1..9, columns 1..9
@@ -264,7 +265,7 @@ fn boxes_fill<'a>(lattices: impl Iterator<Item = &'a Lattice> + Clone, elements:
     strides.extend([1, elements]);
     strides.sort_unstable();
     strides.dedup();
-    // The strides of the digits of an element's number, each a divisor of the next one.
+    // The strides of the digits of an element's index. Each stride divides the next one.
     let mut digits: Vec<u64> = Vec::new();
     for stride in strides {
         let fits = digits.last().is_none_or(|last| stride.is_multiple_of(*last));
@@ -379,7 +380,7 @@ mod tests {
 
     #[test]
     fn pieces_may_fill_together() {
-        // More elements than the proof may mark.
+        // The array has more elements than the proof may mark one by one.
         let most = "for i0 in 7 { for i1 in 9000 { store b0[i0*9000 + i1], 1.0 } }";
         let rest = |from: usize| format!("{most} for i2 in 7000 {{ store b0[i2 + {from}], 1.0 }}");
         check("f64[70000]", &rest(63_000), true);
@@ -418,7 +419,7 @@ mod tests {
             assert_eq!(all.matches(text).count(), 1, "{text}");
             check("f64[500,700]", &all.replace(text, less), false);
         }
-        // A loop that is cut into pieces and the rest, and two rows that are one loop.
+        // A loop that was cut into pieces and a rest, and two rows that one loop fills.
         let pieces = "for i0 in 60 { for i5 in 8 { for i1 in 698 { store b0[i0*5600 + i5*700 + i1 + 701], 1.0 } } }
             for i0 in 18 { for i1 in 698 { store b0[i0*700 + i1 + 336701], 1.0 } }";
         check("f64[500,700]", &format!("{pieces} {rows} {columns}"), true);

@@ -183,11 +183,11 @@ pub(crate) fn may_run_concurrently(
 /// The order in which the statements of different iterations may run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Order {
-    /// Any order, one iteration after the other.
+    /// The iterations may run in any order, but one after the other.
     Any,
-    /// Each statement for all iterations, before the next statement.
+    /// All iterations run the first statement, then all run the second, and so on.
     Lanes,
-    /// Any order, several iterations at the same time, each with private memory of its own.
+    /// Iterations may run in any order and at the same time, each with private memory of its own.
     Concurrent,
 }
 
@@ -264,7 +264,7 @@ fn collide(
 
 struct Survey<'a, 's> {
     index: IndexId,
-    /// Whether accesses of a buffer do not matter.
+    /// Returns whether accesses to a buffer are left out of the analysis.
     ignored: &'s dyn Fn(BufferId) -> bool,
     /// The loops of static trip count inside the body, with their trip counts.
     inside: Vec<(IndexId, usize)>,
@@ -406,7 +406,8 @@ impl<'a> Survey<'a, '_> {
             Extent::Constant(n) => n as i128 - 1,
             Extent::Scalar(_) => i128::MAX,
         };
-        // Whether the addresses are equal in iterations at a distance from 1 to `last`, in this order or the other.
+        // Whether the two addresses are equal in some pair of iterations with a distance from 1 to `last`, if the
+        // difference of their other digits is between `least` and `most`.
         let meets = |least: i128, most: i128| {
             let nearest = (least.div_euclid(step) + i128::from(least.rem_euclid(step) != 0)).max(1);
             nearest <= most.div_euclid(step).min(last)
@@ -519,10 +520,10 @@ mod tests {
             ))
         };
         assert_eq!(rows(4, 5), Parallelism::Parallel);
-        // The last element of a row is the first of the next one.
+        // The last element of each row is also the first element of the next row, so the loop is serial.
         assert_eq!(rows(4, 6), Parallelism::Serial);
         assert_eq!(rows(6, 5), Parallelism::Serial);
-        // The number of iterations matters only if a loop inside has larger steps.
+        // Even if the trip count is unknown, the loop is parallel, unless an inner loop has larger strides.
         let text = "serial i0 in (8) { for i1 in 4 { store b0[i0*6 + i1], 2.0 } }";
         assert_eq!(proved(text), Parallelism::Parallel);
         let text = "serial i0 in (8) { for i1 in 4 { store b0[i0*6 + i1*48], 2.0 } }";

@@ -138,7 +138,7 @@ struct Interpreter<'a, 'o, O> {
     loop_limits: LoopLimits,
     /// The address of the first byte of the workspace.
     workspace: Pointer,
-    /// The address of the first byte of the private memory of an iteration.
+    /// The address of the first byte of the current iteration's private memory.
     private: Pointer,
     observer: &'o mut O,
 }
@@ -407,7 +407,7 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
         }
     }
 
-    /// Forgets the values in private memory, when an iteration of a concurrent loop begins.
+    /// Marks the private memory as undefined, when an iteration of a concurrent loop begins.
     fn clear_private(&mut self, k: &Kernel) -> Result<(), Problem> {
         match &mut self.shadow {
             Some(shadow) => shadow.clear(self.private, k.private),

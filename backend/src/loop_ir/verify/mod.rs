@@ -193,8 +193,8 @@ struct Verifier<'a> {
     /// statement (`loops`).
     cursors: SecondaryMap<CursorId, State>,
     loops: usize,
-    /// The concurrent loop around the current statement, and for each buffer in private memory the concurrent loop
-    /// that names it.
+    /// The concurrent loop around the current statement; for each buffer in private memory, the concurrent loop that
+    /// names it.
     concurrent: Option<IndexId>,
     homes: SecondaryMap<BufferId, Option<IndexId>>,
     /// The definitions and conditions from which ranges of integer scalars and indices are proved.

@@ -33,7 +33,8 @@ pub(crate) fn candidates(graph: &Graph) -> Vec<FusionCandidate> {
                 if copied.ordered {
                     all.extend(fills.chain(pieces));
                 } else {
-                    // The pieces come first, so that they join the loops of their operands.
+                    // Candidates are placed in loops in this order. Place the pieces first, so that they share loops
+                    // with their operands; the fill is independent.
                     all.extend(pieces.chain(fills));
                 }
             }
@@ -65,7 +66,8 @@ fn loop_over_functions(graph: &Graph, candidates: &mut [FusionCandidate]) {
     }
 }
 
-/// Returns the loop axes of the elements of a box of a node's output, and for each axis of the output its loop axis.
+/// Returns the loop axes for the elements of a box of a node's output, and for each axis of the output the
+/// corresponding loop axis.
 fn box_axes(
     graph: &Graph,
     id: NodeId,
@@ -88,8 +90,8 @@ fn piece(graph: &Graph, id: NodeId, p: usize, copied: &CopiedView<'_>) -> Fusion
     let (axes, loops) = box_axes(graph, id, found);
     let mut walk = Reader::new(graph);
     if let Some(view) = graph.nodes[id].operands[0].node() {
-        // The index into the operand is the loop's index if the box begins at the operand's first element and has its
-        // steps.
+        // The index into the operand equals the loop's index if the box begins at the operand's first element and both
+        // have the same step.
         let index = |map: &AxisMap| match map.terms[..] {
             [(axis, 1)] => {
                 let (_, start, step) = found[axis];
@@ -100,7 +102,7 @@ fn piece(graph: &Graph, id: NodeId, p: usize, copied: &CopiedView<'_>) -> Fusion
         let at: CandidateAxes = piece.axes.iter().map(index).collect();
         walk.visit(graph.nodes[view].operands[piece.operand], &at);
     }
-    // Parts that overlap must run in order, so each counts as a reader of those before.
+    // Overlapping parts must be written in order, so each part counts as a reader of the parts before.
     if copied.ordered {
         let whole = |o: usize| found[o] == (graph.nodes[id].ty.shape[o], 0, 1);
         let at = loops.iter().enumerate().map(|(o, axis)| axis.filter(|_| whole(o))).collect();

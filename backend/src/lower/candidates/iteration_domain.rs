@@ -41,7 +41,8 @@ impl Axis {
 pub(crate) enum CandidatePart {
     /// All elements.
     Whole,
-    /// The fill of a view: all elements or those of a box, which come from no operand or are written over.
+    /// The elements of a view that no operand provides, as the whole output or a box of it. Pieces may overwrite some
+    /// of them afterwards.
     Fill,
     /// The elements of a view that come from one of its operands, by the number of the view's piece.
     Piece(usize),

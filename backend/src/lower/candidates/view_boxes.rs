@@ -13,7 +13,7 @@ use crate::lower::graph::{Graph, Movement, Node, NodeId, NodeKind};
 use smallvec::SmallVec;
 use tapeloom_ir::prim::Piece;
 
-/// The largest number of boxes by which the fill around a piece is written: both sides of three axes.
+/// The largest number of boxes in which the fill around a piece is written: two for each of three axes.
 const MOST_BORDERS: usize = 6;
 
 /// The box of output elements that a view reads from one operand: extent, start and step along each axis of the output.
@@ -21,7 +21,7 @@ pub(crate) type PieceBox = SmallVec<[(usize, i64, i64); 4]>;
 
 /// The boxes of the output by which the copy of a view is written.
 pub(crate) struct CopiedView<'a> {
-    /// The pieces of the view, one per operand that is read.
+    /// The pieces of the view, one for each operand that is read.
     pub(crate) pieces: &'a [Piece],
     /// The box of each piece.
     pub(crate) boxes: Vec<PieceBox>,
@@ -75,7 +75,8 @@ fn border(inner: &PieceBox, shape: &[usize]) -> Option<Vec<PieceBox>> {
         let end = start + *n as i64;
         for (from, to) in [(0, *start), (end, shape[axis] as i64)] {
             if from < to {
-                // Inside of `inner` along the axes before this one, the whole array along those behind.
+                // A slab on one side of `inner`: along the axes before `axis` the extents of `inner`, along the axes
+                // after it the whole array.
                 let whole = shape[axis + 1..].iter().map(|n| (*n, 0, 1));
                 let slab = inner[..axis].iter().copied().chain([((to - from) as usize, from, 1)]);
                 boxes.push(slab.chain(whole).collect());

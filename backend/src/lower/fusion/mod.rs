@@ -177,7 +177,7 @@ impl FusionState<'_> {
             passes.placed(required_passes, line.times[item]);
             let node = self.candidates[m].node;
             let parts = self.candidates[m].part != CandidatePart::Whole;
-            // A node is complete when its last part is.
+            // A node is complete when its last part is placed, so record the position of the last part.
             let last = self.placed[node];
             let other = last.block == block && self.candidates[last.candidate].node == node;
             if !other || line.times[last.item] <= line.times[item] {

@@ -275,7 +275,7 @@ impl Graph {
             | NodeKind::ArgReduce { .. }
             | NodeKind::Contract { .. }
             | NodeKind::Copy => true,
-            // The node may lie in the memory of a donated argument, whose shape is not that of the result.
+            // The node may share memory with a donated argument, whose shape may differ from that of the result.
             NodeKind::Update(_) | NodeKind::Result { .. } => *donation == Donation::None,
             NodeKind::Input(_) | NodeKind::Movement(_) => false,
         };

@@ -8,10 +8,10 @@ use crate::loop_ir::{
 };
 use tapeloom_ir::{ArrayType, Code, Shape};
 
-/// The number of rows or columns of a piece of a large contraction, at least. The matrix library copies the other operand
-/// for each piece: pieces of 256 rows cost 2 per cent, pieces of 128 rows 5 (f64) to 9 (f32) per cent, pieces of 32 rows 25
-/// to 50 per cent of the time on one thread (measured on a transformer block). A contraction with less than
-/// twice these rows is cut into pieces of at least half of them.
+/// The smallest number of rows or columns of a piece of a large contraction. The matrix library copies the other
+/// operand for each piece: pieces of 256 rows cost 2 per cent, pieces of 128 rows 5 (f64) to 9 (f32) per cent, pieces
+/// of 32 rows 25 to 50 per cent of the time on one thread (measured on a transformer block). A contraction with less
+/// than twice these rows is cut into pieces of at least half of them.
 const LEAST_ROWS: usize = 256;
 /// The smallest number of terms of a piece of a contraction: the pieces' results are added one by one.
 const LEAST_TERMS: usize = 256;
@@ -21,7 +21,7 @@ const LEAST_TERMS: usize = 256;
 pub(super) const LEAST_MEMBERS: usize = 32;
 
 impl Cutter<'_> {
-    /// Returns the statements that replace a contraction; an error if it cannot be cut.
+    /// Returns the statements that replace a contraction, or the reason why it cannot be cut.
     pub(super) fn contract(&mut self, c: &Contract, most: usize) -> Result<Vec<Stmt>, Refused> {
         let batches = c.batch.iter().enumerate().filter(|(_, (n, .., out))| *n > 1 && *out != 0);
         let axes = batches.map(|(at, (n, ..))| (Axis::Batch(at), *n, 1));

@@ -1,4 +1,4 @@
-//! Copies of statements with a part of the iterations of some loops.
+//! Copies statements, and restricts some of their loops to a part of the iterations.
 
 use super::parts::{Members, Start};
 use crate::loop_ir::shape::Loop;
@@ -12,17 +12,18 @@ use tapeloom_ir::{Code, Dtype, Literal, OrderedMap};
 /// A rewriter that copies statements, and restricts some of their loops to a part of the iterations.
 pub(super) struct Copy<'a> {
     pub(super) kernel: &'a mut Kernel,
-    /// The restricted loops and contractions.
+    /// The loops and contractions that are restricted to some members of the batch.
     members: &'a Members,
     start: Start,
-    /// The number of the first member, for uses outside of addresses.
+    /// The number of the first member of the copy, as a value for uses outside of addresses.
     from: Arg,
-    /// The number of members.
+    /// The number of members of the copy.
     extent: usize,
-    /// The numbers of iterations in the restricted loops, for uses outside of addresses: of each restricted loop, the
-    /// scalar, and whether it is used.
+    /// For each restricted loop, the scalar with the number of the iteration in the original loop, and whether the copy
+    /// uses this scalar (outside of addresses).
     numbers: OrderedMap<IndexId, (ScalarId, bool)>,
-    /// The number of restricted loops around the current statement. Contractions in them belong to one member.
+    /// The number of restricted loops around the current statement. A contraction inside of one belongs to one member,
+    /// so it is not restricted.
     inside: usize,
     /// Whether the copy reads the number of the first member.
     pub(super) counted: bool,
@@ -38,7 +39,8 @@ pub(super) struct Copy<'a> {
 #[derive(Clone, Copy)]
 pub(super) struct Replaced {
     pub(super) buffer: BufferId,
-    /// If the buffer has a row of partial values for each piece: the piece, and the elements of a row.
+    /// If the buffer has a row of partial values for each piece: the index of the piece, and the number of elements of
+    /// a row.
     pub(super) row: Option<(IndexId, i64)>,
     /// Whether the buffer has the elements of the copy's members alone, from its first element on.
     pub(super) relative: bool,

@@ -1,37 +1,37 @@
 //! Divisions: the number of pieces of a loop, and the iterations of each.
 
-/// A number of elements of any dtype that fills whole cache lines.
+/// A multiple of this number of elements fills whole cache lines, for every dtype.
 const IN_LINES: usize = 64;
-/// Numbers of threads for which pieces are distributed evenly.
+/// The numbers of threads for which pieces are to be distributed evenly.
 const THREADS: [usize; 5] = [2, 4, 8, 16, 32];
 
-/// The division of a number of iterations.
+/// The division of iterations into equal pieces and a rest.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Division {
     pub(super) pieces: usize,
-    /// The iterations of each piece.
+    /// The number of iterations of each piece.
     pub(super) each: usize,
-    /// The iterations that are left over.
+    /// The number of iterations that are left over after the last whole piece.
     pub(super) rest: usize,
 }
 
 impl Division {
-    /// Returns the division of `extent` iterations, if this is the division of groups of `by` iterations.
+    /// Converts a division of groups of `by` iterations to a division of `extent` iterations.
     pub(super) fn times(self, by: usize, extent: usize) -> Division {
         let each = self.each * by;
         Division { each, rest: extent - self.pieces * each, ..self }
     }
 }
 
-/// Returns the number of iterations of which pieces consist of multiples. Pieces of a loop with lanes begin at a cache
-/// line, if they are large: stores across two lines take twice as long.
+/// Returns a number of iterations; the extent of each piece is a multiple of it. Large pieces of a loop with lanes
+/// begin at a cache line, because a store across two lines takes twice as long.
 pub(super) fn group(lanes: usize, extent: usize, most: usize) -> usize {
     let aligned = lanes.max(IN_LINES);
     if lanes > 1 && extent / aligned >= most { aligned } else { lanes }
 }
 
-/// Divides iterations into at most `most` equal pieces and a rest; `None` if there would be only one piece. Chooses the
-/// number of pieces, more than half of `most`, with which threads wait the least for one another.
+/// Divides iterations into at most `most` equal pieces and a rest; `None` if there would be only one piece. Among the
+/// numbers of pieces above half of `most`, chooses the one for which threads idle the least.
 pub(super) fn divide(iterations: usize, most: usize) -> Option<Division> {
     let most = most.min(iterations);
     if most < 2 {
@@ -41,7 +41,7 @@ pub(super) fn divide(iterations: usize, most: usize) -> Option<Division> {
         let each = iterations / pieces;
         Division { pieces, each, rest: iterations - pieces * each }
     };
-    // The time in iterations, times the number of threads, summed over numbers of threads.
+    // The run time in iterations, times the number of threads, summed over all of `THREADS`.
     let time = |d: &Division| {
         let rounds = |threads: usize| d.pieces.div_ceil(threads) as u128;
         let of =
@@ -49,7 +49,7 @@ pub(super) fn divide(iterations: usize, most: usize) -> Option<Division> {
         THREADS.iter().map(|threads| of(*threads)).sum::<u128>()
     };
     let all = (most / 2 + 1..=most).map(division);
-    // A rest is another copy of the loop, so it must gain a sixteenth.
+    // A rest needs another copy of the loop's code, so it must save at least a sixteenth of the time.
     let with_copy = |d: &Division| time(d) + if d.rest > 0 { time(d) / 16 } else { 0 };
     all.min_by_key(|d| (with_copy(d), usize::MAX - d.pieces))
 }

@@ -22,12 +22,12 @@ use cranelift_entity::SecondaryMap;
 use std::slice::from_ref;
 use tapeloom_ir::{ArrayType, OrderedMap, Shape};
 
-/// A buffer that a loop exchanges, of which each member of a batch has a row.
+/// A pair of buffers that a loop exchanges, in which each member of a batch has a row.
 pub(super) struct OwnRows {
     pub(super) buffer: BufferId,
-    /// The elements of a row.
+    /// The number of elements of a row.
     row: usize,
-    /// If the buffer has the carried array before and after the statement: its version.
+    /// The buffer version, if the buffer holds the carried array before and after the statement.
     carried: Option<BufferVersion>,
 }
 

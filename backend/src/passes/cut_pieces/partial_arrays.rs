@@ -24,8 +24,8 @@ impl Accumulated {
         self.held.buffer
     }
 
-    /// Gives each piece a row of partial values. Returns the loop that sets a row to the neutral element, and the loop that
-    /// combines the rows.
+    /// Gives each piece a row of partial values. Returns two loops: one that sets a row to the neutral element, and one
+    /// that combines the rows after the pieces have run.
     pub(super) fn partial(
         &self,
         copy: &mut Copy<'_>,
@@ -104,20 +104,20 @@ pub(super) fn accumulated(kernel: &Kernel, stmt: &Stmt, members: &Members) -> Ve
     arrays
 }
 
-/// A load and a store of one element, between which a value is combined with it.
+/// A load and a store of one element, where the stored value is the loaded one combined with another value.
 struct Pair {
     held: BufferVersion,
     code: Code,
-    /// The elements that all iterations access.
+    /// The elements that all iterations together access.
     lattice: Option<Lattice>,
 }
 
 /// The search for pairs of loads and stores.
 struct Pairs<'a> {
-    /// Whether a scalar has one use.
+    /// Returns whether a scalar has a single use.
     once: &'a dyn Fn(ScalarId) -> bool,
     members: &'a Members,
-    /// The loops around, with their trip counts.
+    /// The loops around the current statement, with their trip counts.
     loops: Vec<(IndexId, usize)>,
     found: OrderedMap<BufferId, Vec<Pair>>,
 }
@@ -149,7 +149,7 @@ impl Pairs<'_> {
                     self.found.entry(held.buffer).or_default().push(pair);
                 }
             }
-            // A store in a branch may not happen, and a loop of unknown trip count may have no iterations.
+            // Statements in a branch or in a loop of unknown trip count may not run, so their pairs do not count.
             let shape = stmt.shape();
             match shape.flow {
                 Flow::Nest => shape.blocks.iter().for_each(|block| self.block(block)),

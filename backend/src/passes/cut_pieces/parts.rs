@@ -4,17 +4,17 @@ use crate::loop_ir::{Address, BufferId, Contract, Extent, IndexId, Kernel, Stmt,
 use std::slice::from_ref;
 use tapeloom_ir::OrderedMap;
 
-/// The first iteration of a part.
+/// The first iteration of the part that a piece computes.
 #[derive(Clone, Copy)]
 pub(super) enum Start {
     /// This iteration.
     Constant(i64),
-    /// `each` times the number of the piece.
+    /// The part of a piece starts at `each` times the number of the piece.
     Piece { piece: IndexId, each: i64 },
 }
 
 impl Start {
-    /// Moves an address, which advances by `step` elements in each iteration, to the first iteration.
+    /// Moves an address to the first iteration of the part. The address advances by `step` elements in each iteration.
     pub(super) fn shift(self, address: &mut Address, step: i64) {
         match self {
             Start::Constant(from) => {
@@ -31,14 +31,14 @@ impl Start {
 /// The members of a batch: a piece computes the values of some of them, in the loops and contractions that run along the
 /// members.
 pub(super) struct Members {
-    /// Per loop along the members: its iterations for each member.
+    /// For each loop along the members: the number of its iterations for each member.
     pub(super) loops: OrderedMap<IndexId, usize>,
-    /// The number of members, if contractions along the members are restricted, too.
+    /// The number of members, if contractions along the members are restricted as well; otherwise `None`.
     pub(super) contracted: Option<usize>,
 }
 
 impl Members {
-    /// Returns the iterations of a loop, each of which counts as a member.
+    /// Treats each iteration of a loop as a member, and returns these members.
     pub(super) fn iterations_of(index: IndexId) -> Members {
         Members { loops: [(index, 1)].into_iter().collect(), contracted: None }
     }
@@ -65,7 +65,7 @@ impl Members {
         let elements = kernel.buffers[buffer].ty.shape.elements();
         let row = (elements > 0 && elements.is_multiple_of(all)).then_some(elements / all)?;
         let mut extents: OrderedMap<IndexId, usize> = OrderedMap::default();
-        // The contractions in loops along the members: each belongs to one member.
+        // The contractions inside of loops along the members: each computes values of one member.
         let mut of_one: Vec<*const Contract> = Vec::new();
         visit(from_ref(stmt), &mut |stmt| {
             let Stmt::For { index, extent: Extent::Constant(n), body, .. } = stmt else { return };
@@ -135,12 +135,12 @@ pub(super) enum Axis {
     Rows,
     Columns,
     Terms,
-    /// The batch loop at this position.
+    /// The batch loop at this position in the list of the contraction.
     Batch(usize),
 }
 
 impl Axis {
-    /// Returns the axis with this extent, other than that of the terms; `None` if there is none.
+    /// Returns an axis of the result that has this extent; `None` if there is none.
     pub(super) fn of_extent(c: &Contract, extent: usize) -> Option<Axis> {
         let batch = c.batch.iter().position(|(n, .., out)| *n == extent && *out != 0);
         let rows = (c.m == extent).then_some(Axis::Rows);
@@ -148,8 +148,8 @@ impl Axis {
         batch.map(Axis::Batch).or(rows).or(columns)
     }
 
-    /// Returns the distance, in elements, between two rows (columns, terms, iterations of a batch loop) in each of the
-    /// matrices: left, right, result.
+    /// Returns the distance in elements between neighbouring rows (columns, terms, or iterations of a batch loop, by
+    /// the axis) in each of the three matrices: left, right, result.
     pub(super) fn steps(self, c: &Contract) -> [i64; 3] {
         match self {
             Axis::Rows => [c.lhs.row, 0, c.out.row],
@@ -162,8 +162,8 @@ impl Axis {
         }
     }
 
-    /// Returns the part of a contraction with `extent` rows (columns, terms, iterations of a batch loop) from `start`. The
-    /// matrices in buffers for which `relative` holds begin at `start` themselves.
+    /// Returns the part of a contraction with `extent` rows (columns, terms, iterations of a batch loop) from `start`.
+    /// A buffer for which `relative` holds has only the elements of the part, so its matrices are not moved.
     pub(super) fn range(
         self,
         c: &Contract,
