@@ -5,7 +5,7 @@
 
 /// Returns 2 to the power `exponent`, or the largest size of an array in bytes if that is less, on this machine.
 pub const fn limit(exponent: u32) -> usize {
-    // The cast loses nothing: the result is at most `isize::MAX`.
+    // The cast is exact, because the result is at most `isize::MAX`.
     limit_for(exponent, usize::BITS) as usize
 }
 

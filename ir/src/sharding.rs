@@ -24,16 +24,16 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// The word for an axis of an array that is not divided.
+/// The word of a partition spec for an axis of an array that is not divided.
 const WHOLE: &str = "_";
 
-/// The word for an axis of an array whose division the compiler chooses.
+/// The word of a partition spec for an axis of an array whose division the compiler chooses.
 const OPEN: &str = "open";
 
-/// The most devices of a mesh, so that their number and the numbers of their parts cannot overflow.
+/// The largest number of devices of a mesh. With it, the numbers of devices and parts cannot overflow.
 const MOST_DEVICES: usize = 1 << 20;
 
-/// Devices along named axes. It prints as `data=4, model=2`, and parses from this text.
+/// Devices along named axes. A mesh prints as `data=4, model=2`, and is parsed from this text.
 ///
 /// Devices are numbered in row-major order: the last axis varies fastest.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -77,7 +77,7 @@ impl Mesh {
         Ok(Mesh { axes: axes.into() })
     }
 
-    /// Returns names and sizes of the axes.
+    /// Returns the names and sizes of the axes.
     pub fn axes(&self) -> impl ExactSizeIterator<Item = (&str, usize)> {
         self.axes.iter().map(|(name, size)| (&**name, *size))
     }
@@ -87,12 +87,12 @@ impl Mesh {
         self.axes.iter().map(|(_, size)| size).product()
     }
 
-    /// Returns position and size of the axis with this name.
+    /// Returns the position and the size of the axis with this name.
     fn axis(&self, name: &str) -> Option<(usize, usize)> {
         self.axes().enumerate().find_map(|(i, (n, size))| (n == name).then_some((i, size)))
     }
 
-    /// Returns the number of a device along each axis.
+    /// Returns the position of a device along each axis of the mesh.
     fn coordinates(&self, device: usize) -> Vec<usize> {
         let mut rest = device;
         let mut all: Vec<usize> = (self.axes.iter().rev())
@@ -150,7 +150,7 @@ pub struct PartitionSpec {
 /// The division of one axis of an array, as a word of a [`PartitionSpec`] states it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Word<'a> {
-    /// Along the mesh axes whose names the text has, separated by dots.
+    /// The axis is divided along the mesh axes with these names, which the text separates by dots.
     Along(&'a str),
     Whole,
     Open,
@@ -195,7 +195,8 @@ impl PartitionSpec {
         PartitionSpec::new([OPEN].into_iter().chain(self.words()))
     }
 
-    /// Checks that each word is one, that no mesh axis occurs twice, and that an array of this rank has the axes.
+    /// Checks that each word is well-formed, that no mesh axis occurs twice, and that an array of this rank has an axis
+    /// for each word.
     ///
     /// # Errors
     /// [`Kind::Arguments`] or, for the rank, [`Kind::Shape`].
@@ -239,7 +240,7 @@ impl PartitionSpec {
     pub fn parts(&self, shape: &[usize], mesh: &Mesh) -> Result<Parts, Problem> {
         self.check(shape.len())?;
         let mut part: Shape = shape.into();
-        // Along each axis of the array: the positions of the mesh axes, with their sizes.
+        // For each axis of the array: the mesh axes along which it is divided, as (position in the mesh, size).
         let mut along: Vec<Vec<(usize, usize)>> = Vec::new();
         for (i, names) in self.axes(shape.len()).into_iter().enumerate() {
             let mut of = Vec::new();
@@ -270,7 +271,7 @@ impl PartitionSpec {
         Ok(Parts { whole: shape.into(), shape: part, starts })
     }
 
-    /// Returns the error for a name of no axis of the mesh.
+    /// Returns the error that a name in the spec is not an axis of the mesh.
     fn unknown(&self, name: &str, mesh: &Mesh) -> Problem {
         let names = mesh.axes().map(|(name, _)| name);
         let fix = match closest_name(name, names) {
@@ -290,7 +291,7 @@ impl fmt::Display for PartitionSpec {
     }
 }
 
-/// Specs from arrays of words: `["data", "_"]`.
+/// Makes a spec from an array of words, such as `["data", "_"]`.
 impl<const N: usize> From<[&str; N]> for PartitionSpec {
     fn from(words: [&str; N]) -> PartitionSpec {
         PartitionSpec::new(words)
@@ -307,7 +308,7 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// Returns the parts of an array that one device has whole.
+    /// Returns the single part of an array that is not divided, for one device.
     pub fn one(shape: &[usize]) -> Parts {
         Parts { whole: shape.into(), shape: shape.into(), starts: vec![vec![0; shape.len()]] }
     }
@@ -327,20 +328,20 @@ impl Parts {
         &self.starts[device]
     }
 
-    /// Returns, for each different part, the first device that has it.
+    /// Returns, for each distinct part, the first device that holds it.
     pub fn distinct(&self) -> impl Iterator<Item = usize> {
         (0..self.devices()).filter(|d| !self.starts[..*d].contains(&self.starts[*d]))
     }
 
-    /// Calls `each` for each stretch of elements that are adjacent in the part of a device and in the whole array, with the
-    /// index of its first element in the whole array, the one in the part, and the number of its elements. Both arrays are
-    /// in row-major order.
+    /// A *stretch* is a run of elements that are adjacent both in a device's part and in the whole array. Calls `each`
+    /// for every stretch, with the index of its first element in the whole array, the index in the part, and the number
+    /// of elements. Both arrays are in row-major order.
     pub fn stretches(&self, device: usize, each: &mut dyn FnMut(usize, usize, usize)) {
         let (whole, part, start) = (&self.whole, &self.shape, &self.starts[device]);
         if part.iter().product::<usize>() == 0 {
             return;
         }
-        // The axes behind the last divided one lie side by side in both.
+        // Along the axes behind the last divided axis, elements are adjacent in both arrays.
         let split = (0..part.len()).rev().find(|i| part[*i] != whole[*i]).unwrap_or(0);
         let inner: usize = part.iter().skip(split).product();
         let rows: usize = part.iter().take(split).product();

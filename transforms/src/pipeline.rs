@@ -321,7 +321,7 @@ pub fn changes<T>(f: impl FnOnce() -> T) -> (T, Vec<&'static Step>) {
 /// A program after a step of a list of passes, as an observer of the list gets it.
 #[derive(Clone, Copy, Debug)]
 pub struct Observed<'a> {
-    /// The step that ran.
+    /// The step of the list that ran.
     pub step: &'static Step,
     /// The module of the program.
     pub module: &'a Module,

@@ -299,7 +299,7 @@ impl Parted for Asinh {
 
     #[inline(always)]
     fn beyond<N: Number<Float = f64>>(x: N) -> N {
-        // The square root of 1 + x² is |x|, up to its rounding.
+        // √(1 + x²) rounds to |x| here, so the result is ln 2|x|.
         log_of_double(x.abs()).copysign(x)
     }
 }
@@ -331,7 +331,7 @@ impl Parted for Acosh {
 
     #[inline(always)]
     fn beyond<N: Number<Float = f64>>(x: N) -> N {
-        // The square root of x² - 1 is x, up to its rounding.
+        // √(x² - 1) rounds to x here, so the result is ln 2x.
         N::pick(N::of(f64::ONE).le(x), log_of_double(x), N::of(f64::NAN))
     }
 }

@@ -181,8 +181,8 @@ fn scaled_tail<N: Number>(a: N) -> N {
 /// An argument at which `erfc` and `ndtr` of the negative argument are 0.
 const LEAST_TAIL: f64 = 40.0;
 
-/// Returns the product of `by` and `erfc a` where it is not a normal number, given `a²` as for [`upper_tail`]. Underflows
-/// gradually.
+/// Returns the product of `by` and `erfc a` where it is not a normal number, given `a²` as for [`upper_tail`]. The
+/// result underflows gradually, to subnormal numbers.
 #[inline(always)]
 fn least_upper_tail<N: Number<Float = f64>>(a: N, [square, lacks]: [N; 2], by: N) -> N {
     let scaled = by * scaled_tail(a);

@@ -166,7 +166,7 @@ pub(super) fn exp_of_sum<N: Number>(x: N, c: N) -> N {
 #[inline(always)]
 pub(super) fn exp_of_any_sum<N: Number<Float = f64>>(x: N, c: N) -> N {
     let [least, greatest] = [LEAST_EXPONENT, GREATEST_EXPONENT].map(N::of);
-    // Where x is infinite, c may be NaN.
+    // If x is infinite, its rounding error c may be NaN, so c is not used there.
     let finite = least.lt(x) & x.lt(greatest);
     let (k, y) = parts_of_sum(clamped(x, LEAST_EXPONENT, GREATEST_EXPONENT), c);
     let ends = N::pick(x.gt(N::of(f64::ZERO)), N::of(f64::INFINITY), N::of(f64::ZERO));

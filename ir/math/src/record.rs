@@ -114,7 +114,7 @@ pub struct Recording {
     /// The value of the function, valid if `inside` is true.
     pub result: Noted,
     /// The function in f64 for all arguments, whose `inside` is always true; `None` if only the f32 function has a
-    /// recording. A function in f32 outside of `inside` is this one, rounded.
+    /// recording. In f32, arguments outside of `inside` are computed by this function and rounded.
     pub whole: Option<Box<Recording>>,
 }
 

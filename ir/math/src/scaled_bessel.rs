@@ -490,7 +490,8 @@ impl<const ORDER: u32> Parted for ScaledBesselSlope<ORDER> {
         let [inner, outer] = tables.map(N::Float::coefficients);
         let of = |i: usize| N::pick(near, N::of(inner[i]), N::of(outer[i]));
         let shifted = a + N::constant(SLOPE_SHIFT);
-        // Divide twice, since the product of both divisors overflows before the quotient underflows.
+        // Divide by one divisor after the other: their product could overflow where the quotient does not yet
+        // underflow.
         let y = horner(inner.len(), of, t) / shifted / shifted.sqrt();
         if ORDER == 0 {
             // The derivative of e⁻|x| at 0 is defined as 0.

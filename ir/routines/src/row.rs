@@ -6,9 +6,9 @@ use crate::{Plan, WrongBuffers};
 use std::slice;
 
 impl Plan {
-    /// Runs the routine as [`run`](Plan::run) does, on arrays given by pointers: those to the operands, then those to the
-    /// results, then, if `scratch` is not 0, one to as many bytes of scratch memory. If the routine needs more scratch memory,
-    /// this allocates it.
+    /// Runs the routine as [`run`](Plan::run) does, on arrays given by pointers: pointers to the operands, then to the
+    /// results and, if `scratch` is not 0, to `scratch` bytes of scratch memory. If the routine needs more scratch
+    /// memory, this allocates it.
     ///
     /// # Errors
     /// [`WrongBuffers`] if an array is not aligned to its elements.

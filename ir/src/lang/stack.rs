@@ -9,7 +9,7 @@
 
 use crate::lang::problem::{Kind, Problem};
 
-/// Whether all calls of this machine are on one stack that cannot be extended.
+/// Whether this machine has only one stack, which cannot be extended for deep recursion.
 const HAS_ONE_STACK: bool = cfg!(target_family = "wasm");
 
 /// The largest nesting depth of calls. In a debug build, the interpreter and the transforms take up to 20 KiB of

@@ -94,8 +94,8 @@ impl fmt::Display for Dtype {
 pub struct Shape(SmallVec<[usize; 4]>);
 
 impl Clone for Shape {
-    /// Each call of a compiled program clones the shapes of its results. `SmallVec::clone` appends element by element,
-    /// `from_slice` copies.
+    /// Each call of a compiled program clones the shapes of its results. `SmallVec::from_slice` copies the memory at
+    /// once, while `SmallVec::clone` appends element by element.
     #[inline]
     fn clone(&self) -> Shape {
         Shape(SmallVec::from_slice(&self.0))

@@ -32,14 +32,16 @@ const HUGE: usize = 1 << 26;
 /// The memory of a tensor: cache lines that clones share; a clone copies them before it writes, if they are shared.
 #[derive(Clone)]
 pub struct Buffer {
-    /// The words of the cache lines are initialized, those before and behind them need not be.
+    /// The memory of the buffer. The words of its cache lines are initialized; the words before and behind the lines
+    /// may not be.
     words: Words,
     place: Place,
 }
 
 /// Newly allocated cache lines, which nothing shares yet and which may be uninitialized.
 pub struct Fresh {
-    /// No other `Arc` refers to these words: a `Fresh` is not cloned, and is made of new or of recycled memory.
+    /// The memory of the buffer. No other `Arc` refers to it: a `Fresh` is not cloned, and its memory is new or
+    /// recycled.
     words: Words,
     place: Place,
 }
@@ -188,7 +190,7 @@ impl Buffer {
     }
 }
 
-/// Keeps large memory for the next buffer of its size.
+/// Stores large memory for the next buffer of the same size, instead of freeing it.
 impl Drop for Buffer {
     #[inline]
     fn drop(&mut self) {

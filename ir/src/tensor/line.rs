@@ -8,6 +8,6 @@ use bytemuck::{Pod, Zeroable};
 pub struct Line(pub(super) [u64; 8]);
 
 impl Line {
-    /// A line of zeros.
+    /// A cache line of zeros.
     pub const ZERO: Line = Line([0; 8]);
 }

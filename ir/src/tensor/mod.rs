@@ -205,11 +205,11 @@ impl Tensor {
         Ok(t)
     }
 
-    /// Checks that each byte is 0 or 1 if the dtype is `bool`. An engine that has written to the memory of a tensor calls
-    /// this.
+    /// Checks that each byte is 0 or 1 if the dtype is `bool`. An engine calls this method after it has written to the
+    /// memory of a tensor.
     ///
     /// # Errors
-    /// [`Kind::Dtype`] with the first other byte.
+    /// [`Kind::Dtype`] with the first byte that is neither.
     #[inline]
     pub fn check_truth(&self) -> Result<(), Problem> {
         if self.dtype() == Dtype::Bool
@@ -221,8 +221,8 @@ impl Tensor {
         Ok(())
     }
 
-    /// Returns the memory of the tensor for writing, if no clone shares it. An engine writes its results there. The bytes
-    /// behind the last element are 0 and must stay so.
+    /// Returns the memory of the tensor for writing, if no clone shares it. Engines write results to this memory. They
+    /// must leave the bytes behind the last element 0.
     ///
     /// ```
     /// use tapeloom_ir::Tensor;

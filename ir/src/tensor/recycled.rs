@@ -12,10 +12,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// The allocated words of a buffer.
 pub(super) type Words = Arc<[MaybeUninit<u64>]>;
 
-/// The largest number of bytes that are kept: two sets of parameters and optimiser state of ten million numbers.
+/// The largest number of bytes of dropped buffers that are kept. It is enough for two sets of parameters and optimiser
+/// state of ten million numbers.
 const KEPT_BYTES: usize = 1 << 28;
 
-/// The kept memory, in the order in which it was dropped. Nothing else refers to it.
+/// The kept memory, in the order in which it was dropped. Nothing else points to it.
 #[derive(Default)]
 struct Kept {
     blocks: VecDeque<(Words, usize)>,
@@ -38,8 +39,8 @@ pub(super) fn take(words: usize) -> Option<(Words, usize)> {
     Some(block)
 }
 
-/// Keeps memory to which nothing else refers, and frees the oldest memory beyond `KEPT_BYTES`. `first` is the index of
-/// the first word of the memory's buffer.
+/// Keeps memory to which nothing else points, and frees the oldest kept memory if there are more than `KEPT_BYTES`.
+/// `first` is the index of the first word of the memory's buffer.
 pub(super) fn keep(words: Words, first: usize) {
     let bytes = size_of_val(&*words);
     if bytes > KEPT_BYTES {
@@ -55,7 +56,7 @@ pub(super) fn keep(words: Words, first: usize) {
         kept.bytes -= size_of_val(&*oldest.0);
         freed.push(oldest);
     }
-    // Unmapping memory takes long, so it happens after the lock is released.
+    // Release the lock before memory is freed, because unmapping takes long.
     drop(kept);
     drop(freed);
 }

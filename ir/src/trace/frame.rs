@@ -64,8 +64,8 @@ pub(super) struct Frame {
     pub(super) id: u64,
     pub(super) draft: Draft,
     pub(super) context: Context,
-    /// Whether a composed operation opened the frame; the context then has the name of that operation, which users
-    /// have called, instead of the name of the transform.
+    /// Whether a composed operation opened the frame. If so, contexts name that operation, which the user called, and
+    /// not the transform that it calls.
     composed: bool,
     pub(super) runs: Runs,
     /// The values captured from enclosing frames, in the order of the extra parameters: each as a handle of an

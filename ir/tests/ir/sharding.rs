@@ -27,7 +27,7 @@ fn meshes_print_and_parse() {
     }
 }
 
-/// Each element of an array is in exactly one of the different parts, at the place that `stretches` says.
+/// Each element of an array is in exactly one of the distinct parts, at the index that `stretches` reports.
 #[test]
 fn parts_cover_an_array_once() {
     for (shape, words) in [

@@ -60,7 +60,7 @@ impl Cost {
         self.flops + FLOPS_PER_BYTE * self.bytes
     }
 
-    /// Returns the cost of two programs together.
+    /// Returns the sum of two costs.
     #[must_use]
     pub fn plus(self, other: Cost) -> Cost {
         Cost { flops: self.flops + other.flops, bytes: self.bytes + other.bytes }
@@ -89,16 +89,17 @@ pub(crate) fn work_of(
     (Placement::of(&lowering), arithmetic(&lowering, operands, outputs))
 }
 
-/// The part of an equation in loop nests, as far as it decides about memory.
+/// The role of an equation in loop nests, as far as it decides about memory traffic.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Part {
-    /// A view of one array: readers of the result read the operand, in memory if they need the result there.
+    /// A view of one array: readers of the result read the operand instead. If they need the operand in memory, it is
+    /// stored.
     View,
     /// Any other equation.
     Own {
-        /// Whether operands may be computed in the loop nest of the equation.
+        /// Whether operands may be computed inside the loop nest of the equation.
         takes: bool,
-        /// Whether the result may be computed in the loop nest of its only reader.
+        /// Whether the result may be computed inside the loop nest of its only reader.
         gives: bool,
     },
 }
@@ -109,13 +110,13 @@ impl Part {
         let shape = |i: usize| operands.get(i).and_then(|o| o.ty.as_array()).map(|a| &a.shape);
         match lowering {
             Lowering::View { .. } | Lowering::Reshape if operands.len() == 1 => Part::View,
-            // A fold over the innermost axes runs in the loops of its reader over the other axes.
+            // A fold over the innermost axes can run inside of its reader's loops over the other axes.
             Lowering::Reduce { axes, .. } => {
                 let rank = shape(0).map_or(0, |shape| shape.len());
                 let inner = axes.len() < rank && axes.iter().all(|a| *a >= rank - axes.len());
                 Part::Own { takes: true, gives: inner }
             }
-            // A contraction that is too small for the matrix library is a fold, too.
+            // A contraction that is too small for the matrix library is lowered to loops, like a fold.
             Lowering::Contract { batch, contract } => {
                 let extents = |side: usize, pairs: &[(usize, usize)]| -> f64 {
                     let axis = |(l, r): &(usize, usize)| if side == 0 { *l } else { *r };
@@ -136,7 +137,7 @@ impl Part {
     }
 }
 
-/// Returns the arithmetic of an equation in additions.
+/// Returns the arithmetic of an equation, in units of one addition.
 fn arithmetic(lowering: &Lowering, operands: &[Operand<'_>], outputs: &[Type]) -> f64 {
     let elements = |ty: &Type| ty.as_array().map_or(1.0, |a| a.shape.elements() as f64);
     let out: f64 = outputs.iter().map(elements).sum();
@@ -267,7 +268,7 @@ fn program(module: &Module, f: &Function) -> Cost {
     /// The readers of a value that the backward walk has found so far.
     #[derive(Clone, Default)]
     struct Readers {
-        /// The indices of the loop nests that read the value, each with the bytes that it reads at most.
+        /// The loop nests that read the value, each as its index and the largest number of bytes that it reads.
         nests: SmallVec<[(usize, f64); 2]>,
         /// Whether a reader needs the value in memory.
         memory: bool,
@@ -305,7 +306,7 @@ fn program(module: &Module, f: &Function) -> Cost {
         let lowering = e.op.lower(module, &operands);
         cost.flops += arithmetic(&lowering, &operands, &outputs);
         let (takes, gives) = match Part::of(&lowering, &operands) {
-            // A view that is a result of the function is written by a nest of its own.
+            // If a view is a result of the function, a loop nest of its own writes it.
             Part::View if results.contains(&e.outputs[0]) => (true, true),
             Part::View => {
                 let r = std::mem::take(&mut readers[e.outputs[0]]);
@@ -327,7 +328,7 @@ fn program(module: &Module, f: &Function) -> Cost {
                 _ => count_traffic(&r, ty, true, &mut cost),
             }
         }
-        // A gather and a dynamic slice read as many elements as they have results.
+        // A gather and a dynamic slice read only as many elements as their results have.
         let some = Placement::of(&lowering) == Placement::Element;
         for (k, v) in e.operands.iter().enumerate().filter_map(|(k, a)| Some((k, a.value()?))) {
             let r = &mut readers[v];

@@ -1,4 +1,4 @@
-//! Drops the shardings of values: equations that say how their result is divided among devices become their operands.
+//! Drops shardings: an equation that states how its result is divided among devices is replaced by its operand.
 
 use crate::passes::pass::{Pass, Run};
 use smallvec::smallvec;

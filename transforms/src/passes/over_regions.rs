@@ -18,7 +18,7 @@ struct Visit {
     next: usize,
 }
 
-/// A pass on one function, as [`over_all_functions`] calls it.
+/// The type of a pass that [`over_all_functions`] applies to one function.
 type OnFunction<'a> =
     dyn FnMut(&mut dyn Regions, &mut Module, FuncId) -> Result<FuncId, Problem> + 'a;
 

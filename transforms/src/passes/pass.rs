@@ -41,7 +41,7 @@ pub struct Pass {
 /// a result of a call needs a callee without that result.
 pub(crate) type Rewrite = fn(&mut dyn Regions, &mut Module, FuncId) -> Result<FuncId, Problem>;
 
-/// A pass on one function that also returns a report.
+/// The type of a pass on one function that also returns a report.
 pub(crate) type Reporting =
     fn(&mut dyn Regions, &mut Module, FuncId) -> Result<Simplified, Problem>;
 
@@ -50,7 +50,7 @@ pub(crate) type Reporting =
 pub(crate) enum Run {
     /// The pass rewrites one function; the driver applies it to each function, the outermost first.
     Function(Rewrite),
-    /// The same, for a pass that reports on each function. The reports of all functions are added up.
+    /// A pass that also returns a report. The reports of all functions are added up.
     Reporting(Reporting),
     /// The pass visits all functions of the program itself, innermost first. For each equation that runs a function, it
     /// uses the facts about the arguments.

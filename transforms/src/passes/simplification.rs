@@ -20,13 +20,13 @@ pub struct Simplified {
 /// In the sums over a program, each function counts once: a body does not count once for each iteration of its loop.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Simplification {
-    /// Per rule, by name: how often it found two classes of the e-graph equal that were different before.
+    /// For each rule, by name: the number of times that it merged two different classes of the e-graph.
     pub rules: BTreeMap<&'static str, usize>,
     /// The cost of the function before simplification.
     pub before: Cost,
     /// The cost of the function after simplification.
     pub after: Cost,
-    /// The number of regions of the function, and how many of them became cheaper.
+    /// The number of regions of the function, and the number of regions that became cheaper.
     pub regions: (usize, usize),
     /// The number of nodes of all e-graphs together.
     pub nodes: usize,

@@ -432,7 +432,7 @@ fn products_of_shifted_arrays_are_shifted_products() {
 /// Every pairing of axes of three arrays: of each two of them, and of all three, in the result or summed.
 #[test]
 fn products_of_three_arrays_are_multiplied_in_the_cheaper_order() {
-    // x is on one side of the product of a and b, whose axes are all free, or batch axes, or contracted.
+    // The product of a and b is multiplied by x. The axes of a and b are all free, or batch axes, or contracted.
     let vector = relaxed(
         "func @f(%a: f64[30,30], %b: f64[30,30], %x: f64[30]) -> (f64[30]) {
            %c: f64[30,30] = dot{lhs_batch=[], rhs_batch=[], lhs_contract=[1], rhs_contract=[0]} %a, %b
@@ -458,7 +458,7 @@ fn products_of_three_arrays_are_multiplied_in_the_cheaper_order() {
          }",
     );
     assert_eq!(summed, ["dot f64[7,30]", "dot f64[30]"]);
-    // A free axis of a is a batch axis of the second product, whose result has its axes in another order.
+    // A free axis of a is a batch axis of the second product. The axes of its result have another order.
     let ordered = relaxed(
         "func @f(%a: f64[40,2], %b: f64[2,50], %x: f64[3,50,40]) -> (f64[40,3]) {
            %c: f64[40,50] = dot{lhs_batch=[], rhs_batch=[], lhs_contract=[1], rhs_contract=[0]} %a, %b
@@ -491,10 +491,10 @@ fn common_factors_leave_sums() {
     assert_eq!(scalar, ["reduce_sum", "mul"]);
 }
 
-/// The e-graph of a program of 4 n equations has at most four times the nodes of that of n equations.
+/// The e-graph of a program with 4 n equations may have at most four times the nodes of the e-graph with n equations.
 #[test]
 fn graphs_of_products_grow_as_their_programs() {
-    // Each layer: how it computes `%{i}` from the value `{x}` of type `f64[30,30]`.
+    // A layer: the text that computes `%{i}` from the value `{x}` of type `f64[30,30]`.
     type Layer<'a> = &'a dyn Fn(usize, &str) -> String;
     let layers: [(&str, Layer<'_>); 3] = [
         ("chain", &|i, x| {

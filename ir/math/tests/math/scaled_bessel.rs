@@ -1,4 +1,4 @@
-//! Tests of `i0e` and `i1e`.
+//! Tests of the scaled Bessel functions `i0e` and `i1e`.
 
 use crate::test_support::{INFINITY, NAN, check, check_exact, ulps};
 use tapeloom_math::scaled_bessel::*;
@@ -55,14 +55,14 @@ fn edge_values() {
     check_exact(|x| i0e(0, x), &[(0.0, 1.0), (INFINITY, 0.0), (-INFINITY, 0.0), (NAN, NAN)]);
     check_exact(|x| i0e(1, x), &[(0.0, 0.0), (INFINITY, 0.0), (-INFINITY, 0.0), (NAN, NAN)]);
     check_exact(|x| i1e(1, x), &[(0.0, 0.5), (-0.0, 0.5), (INFINITY, 0.0), (NAN, NAN)]);
-    // At 0, the derivatives of e⁻|x| count as 0: these are derivatives of I₀ and I₁.
+    // The derivatives of e⁻|x| at 0 count as 0, so the expected values are derivatives of I₀ and I₁.
     for (n, (of_i0, of_i1)) in [(0.5, 0.0), (0.0, 0.375), (0.375, 0.0)].into_iter().enumerate() {
         let n = n as u32 + 2;
         check_exact(|x| i0e(n, x), &[(0.0, of_i0), (NAN, NAN)]);
         check_exact(|x| i1e(n, x), &[(0.0, of_i1), (NAN, NAN)]);
     }
     assert!(i0e(SCALED_BESSEL_ORDERS + 1, 1.0).is_nan());
-    // Neither tiny nor huge arguments overflow on the way.
+    // No intermediate result may overflow for tiny and huge arguments.
     for x in [5e-324, 1e-310, 1e250, f64::MAX] {
         for n in 0..=SCALED_BESSEL_ORDERS {
             assert!(i0e(n, x).is_finite() && i1e(n, x).is_finite(), "{n} {x}");

@@ -164,7 +164,7 @@ fn large_angles_match_high_precision_values() {
     );
 }
 
-/// Another implementation of the reduction, within the errors of both.
+/// The results must agree with another implementation of the reduction, within the errors of both.
 #[test]
 fn angles_of_every_size_match_libm() {
     for exponent in 20..1024 {

@@ -1,4 +1,4 @@
-//! Recordings of functions for all arguments.
+//! Tests of recordings that are valid for all arguments.
 
 use super::test_support::same;
 use tapeloom_math::*;
@@ -77,7 +77,7 @@ fn check<S: Parted>() {
             let (inside, y) = whole.evaluate(&[x.to_bits()]);
             let (y, want) = (f64::from_bits(y), S::here(x));
             assert!(inside && same(y, want), "at {x:e}: {y:e}, expected {want:e}");
-            // In f32, outside of the interval: the f64 function, rounded.
+            // In f32, outside of the recording's interval, the result is the f64 function, rounded.
             let x = x as f32;
             if narrow && !recording.evaluate(&[x.to_bits().into()]).0 {
                 let y = f64::from_bits(whole.evaluate(&[f64::from(x).to_bits()]).1) as f32;

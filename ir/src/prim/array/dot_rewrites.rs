@@ -291,8 +291,8 @@ fn of_broadcast(site: &Site<'_>, sums: bool) -> Option<Term> {
     Some(Term::apply(Broadcast { shape: site.ty.as_array()?.shape.clone(), dims }, term))
 }
 
-/// Rewrites `dot(x + y, z)` to `dot(x, z) + dot(y, z)`, and the same with `-`, if `x` or `y` is a broadcast: other rules
-/// make the product with the broadcast a product with its operand.
+/// Rewrites `dot(x + y, z)` to `dot(x, z) + dot(y, z)`, and the same with `-`, if `x` or `y` is a broadcast: other
+/// rules then rewrite the product with the broadcast to a product with the broadcast's operand.
 ///
 /// A product of a shifted array with itself stays: a sum of squares would become a difference of large numbers, which may
 /// be negative.
@@ -314,7 +314,7 @@ fn of_shifted(site: &Site<'_>) -> Option<Term> {
     Some(Term::Apply(definition.op.clone(), vec![product(0), product(1)]))
 }
 
-/// A name of an index of a product of three arrays. Axes that are paired have the same index.
+/// The name of an index in a product of three arrays. Paired axes have the same index.
 type Index = usize;
 
 /// Returns the product of two arrays whose axes have the indices `x` and `y`: indices of both that `kept` accepts are

@@ -169,7 +169,7 @@ impl Movement for Permute {
                     equal: before_shift,
                 },
                 when: When::Float,
-                // The sides are equal in every bit, but only relaxed rules make sums that this rule can improve.
+                // The rule is exact, but only sums from relaxed rules profit from it, so it runs with those.
                 exactness: Exactness::Reassociates,
                 why: "a permuted product is a product with exchanged operands, a permuted broadcast is a broadcast",
             },
@@ -220,7 +220,7 @@ fn permute_of_broadcast(outer: &Permute, inner: &Broadcast) -> Vec<Op> {
     ops
 }
 
-/// Rewrites `permute(x + y)` to `permute x + permute y`, and the same with `-`, if `x` or `y` is a broadcast.
+/// Rewrites `permute(x + y)` to `permute x + permute y`, also for differences, if `x` or `y` is a broadcast.
 fn before_shift(site: &Site<'_>) -> Option<Term> {
     let definition = site.operands[0].definition.as_ref()?;
     let arrays = definition.operands.iter().all(|(_, literal)| literal.is_none());

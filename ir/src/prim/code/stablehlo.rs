@@ -22,7 +22,7 @@ pub enum StableHlo {
     /// The arithmetic of the function's recording. A fused multiply-add becomes a product and a sum, because StableHLO
     /// has none, so the last bits differ.
     Recording,
-    /// A call of a function of the client.
+    /// A call of a function that the client provides.
     CustomCall,
 }
 

@@ -12,8 +12,8 @@ use crate::tensor::Tensor;
 use smallvec::SmallVec;
 use tapeloom_routines::{Array, Element, Float, Plan, Routine, Unavailable};
 
-/// The largest number of bytes of one operand or result. No machine has more memory, and the size of scratch
-/// memory, a few times as large, does not overflow a u64.
+/// The largest number of bytes of an operand or result. It exceeds the memory of every machine, and is small enough
+/// that the size of scratch memory, a few times as large, does not overflow a u64.
 const MOST_BYTES: usize = address_space::limit(48);
 
 /// The call of a library routine for each member of a batch.

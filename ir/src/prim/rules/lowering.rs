@@ -37,7 +37,7 @@ pub enum Lowering {
     Alias {
         /// The purpose of the barrier, if the primitive is one.
         mark: Option<Mark>,
-        /// How the output is divided among devices, if the program says so.
+        /// The division of the output among devices; `None` if the program does not state one.
         sharding: Option<PartitionSpec>,
     },
     /// Each element `y[i]` is its own index along `axis`, in the output's dtype.

@@ -85,7 +85,7 @@ pub struct Site<'a> {
     pub ty: &'a Type,
     /// The equation's operands.
     pub operands: &'a [SiteOperand<'a>],
-    /// Whether all operands are one value.
+    /// Whether all operands are the same value.
     pub same: bool,
 }
 
@@ -109,8 +109,8 @@ pub struct Definition<'a> {
     pub op: &'a Op,
     /// The types of the defining equation's operands, and their values if they are literals.
     pub operands: Vec<(Type, Option<Literal>)>,
-    /// For each operand, whether it is known to be the result of a broadcast. A rule may ask this in order to apply only
-    /// where it gains something. Its sides must be equal in any case.
+    /// For each operand, whether it is known to be the result of a broadcast. A rule may use this to apply only where
+    /// it saves work, but must be right for any operand.
     pub repeated: Vec<bool>,
 }
 

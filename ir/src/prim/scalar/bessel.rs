@@ -53,7 +53,8 @@ impl Bessel {
 /// Returns the form in StableHLO of the modified Bessel function of order `n`: `Iₙ(x) = e^|x| (e⁻|x| Iₙ(x))` for the
 /// orders whose scaled function has a recording.
 fn scaled_back(n: u32) -> StableHlo {
-    // The product with the root of the exponential twice overflows only where the function does.
+    // The exponential is too large for large x, so multiply twice by its square root: the product overflows only if the
+    // function does.
     fn product<'b, 'm>(x: Expr<'b, 'm>, kind: ScaledBesselKind) -> Expr<'b, 'm> {
         let root = (0.5 * x.abs()).exp();
         let value = x.unary(ScaledBessel { kind, n: 0 }) * root * root;

@@ -241,7 +241,7 @@ pub(super) const SOFTPLUS: Row = Row {
 /// `ln(eˣ + eʸ)`
 pub(super) const LOGADDEXP: Row = Row {
     code: binary!("logaddexp", 50, Continuous, Unknown, StableHlo::Formula(|x| {
-        // Equal operands may be infinite, with a difference that is nan.
+        // For equal operands, use the operand itself: the difference of equal infinities would be nan.
         let sum = x[0].max(x[1]) + (-(x[0] - x[1]).abs()).exp().log1p();
         x[0].eq(x[1]).select(x[0] + LN_2, sum)
     }), parted math::LogAddExp),
@@ -387,7 +387,7 @@ fn scaled_hypot<'b, 'm>(x: &[Expr<'b, 'm>]) -> Expr<'b, 'm> {
     let (long, short) = (a.max(b), a.min(b));
     let ratio = long.eq(zero).select(zero, short / long);
     let scaled = long * (ratio * ratio + 1.0).sqrt();
-    // An infinite leg gives infinity, even beside nan.
+    // If a leg is infinite, the result is infinite even if the other leg is nan.
     let is_infinite = a.eq(infinity).or(b.eq(infinity));
     is_infinite.select(infinity, scaled)
 }

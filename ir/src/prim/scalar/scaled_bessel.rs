@@ -79,7 +79,7 @@ impl SpecialFunction for ScaledBessel {
             ),
         };
         Ok(match code {
-            // Derivatives are discontinuous at 0.
+            // The derivatives (n > 0) have a jump at 0.
             Code::Library(library) if self.n > 0 => {
                 Code::Library(Library { continuity: Continuity::Jumps, ..library })
             }

@@ -51,7 +51,7 @@ fn buffers_of_every_size_begin_on_a_line_and_are_zero() {
 /// A large buffer takes the memory of a dropped one of its size, unless a clone holds it. Zeros are zeros there, too.
 #[test]
 fn large_memory_is_recycled() {
-    // No other test has arrays of this size.
+    // No other test may have arrays of this size, or it could take the kept memory.
     let shape = [LARGE_BYTES / 8 + 1234];
     let zeros = || Tensor::zeros(&shape, Dtype::F64).unwrap();
     let x = Tensor::full(&shape, 7.0).unwrap();
@@ -66,7 +66,7 @@ fn large_memory_is_recycled() {
     assert!(other.bytes().iter().all(|byte| *byte == 0));
 }
 
-/// Engines write to the memory of a tensor that no clone shares.
+/// A test that engines can write to the memory of a tensor, if no clone shares the memory.
 #[test]
 fn only_unshared_lines_are_written() {
     let mut x = Tensor::from([1.0, 2.0, 3.0]);

@@ -138,8 +138,8 @@ fn candidates<'g>(
             ENode::Leaf(_) | ENode::Literal(_) | ENode::Output(..) => 0.0,
             ENode::Apply(op, operands) => {
                 let facts: Vec<&Fact> = operands.iter().map(|x| &graph.egraph[*x].data).collect();
-                // Results are written and arguments are in memory in any case, so neither costs anything here, nor
-                // do views of them.
+                // Results are written and arguments are in memory in any case, so neither they nor views of them add to
+                // the cost.
                 let stored: Vec<bool> =
                     operands.iter().map(|x| is_stored(graph, *x, roots, VIEWS)).collect();
                 let stored = (stored.as_slice(), roots.contains(&id));
@@ -152,10 +152,11 @@ fn candidates<'g>(
     class.nodes.iter().filter_map(candidate).collect()
 }
 
-/// The largest number of views, one of the other, through which extraction looks for an array in memory.
+/// The largest number of nested views through which extraction looks for an array in memory.
 const VIEWS: usize = 3;
 
-/// Returns whether the value of a class is in memory whatever is chosen: a value from outside, a root, or a view of one.
+/// Returns whether the value of a class is in memory whatever nodes are chosen: a value from outside, a root, or a view
+/// of such a value.
 fn is_stored(graph: &Graph<'_>, id: Id, roots: &OrderedSet<Id>, views: usize) -> bool {
     let of_stored = |node: &ENode| match node {
         ENode::Leaf(_) => true,

@@ -261,7 +261,7 @@ impl<'m> Graph<'m> {
             .is_some_and(|x| matches!(op.lower(self.module(), &x), Lowering::Elementwise(_)))
     }
 
-    /// Returns whether the primitive, applied to this operand, is a view of it.
+    /// Returns whether the primitive, applied to the operand `x`, is a view of `x`.
     pub(crate) fn is_view(&self, op: &Op, x: Id) -> bool {
         describe(&[&self.egraph[x].data]).is_some_and(|x| {
             matches!(op.lower(self.module(), &x), Lowering::View { .. } | Lowering::Reshape)

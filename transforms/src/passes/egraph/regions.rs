@@ -58,7 +58,7 @@ fn regions(module: &Module, f: &Function, options: &Options) -> Vec<usize> {
 fn sunk(module: &Module, f: &Function, options: &Options) -> Result<Function, Problem> {
     let mut home = regions(module, f, options);
     let end = home.last().map_or(0, |last| last + 1);
-    // Per value: the regions of its first and of its last reader.
+    // For each value: the regions of its first and of its last reader.
     let mut first: SecondaryMap<ValueId, usize> = SecondaryMap::with_default(end);
     let mut last: SecondaryMap<ValueId, usize> = SecondaryMap::with_default(0);
     for v in f.results.iter().filter_map(|a| a.value()) {

@@ -57,7 +57,7 @@ pub(super) fn eval(of: &Loop, module: &Module, operands: &[Value]) -> Result<Vec
         let arg = |(slot, value): (&Binding, Option<Value>)| match (slot, value) {
             (Binding::Index, _) => Ok(Tensor::scalar(i as i64).into()),
             (Binding::Const | Binding::Carry(_), Some(x)) => Ok(x),
-            // The element exists, so its index is the index of an array.
+            // `i` is less than the number of elements, so the cast is exact.
             (Binding::Xs, Some(x)) => element(&x, i as usize),
             (Binding::Const | Binding::Carry(_) | Binding::Xs, None) => {
                 Err(Problem::internal("a loop takes more than it is given"))
