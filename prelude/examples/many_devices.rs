@@ -25,7 +25,7 @@ fn step((net, x, y): (Net<Var>, Var, Var)) -> (Var, Net<Var>) {
     (loss, tree_map2(|w, g| w - 0.5 * g, &net, &g))
 }
 
-/// Returns a matrix of irregular numbers.
+/// Returns a matrix of irregular numbers, in place of trained weights and data.
 fn wave(n: usize, m: usize, scale: f64) -> Result<Tensor, tapeloom::Error> {
     let elements: Tensor = (0..n * m).map(|i| scale * (0.7 + 1.9 * i as f64).sin()).collect();
     Ok(elements.reshape(&[n, m])?)
@@ -59,7 +59,8 @@ pub(crate) fn main() -> Result<(), tapeloom::Error> {
     };
     let client = Client::new(&plugin, &ClientOptions::new().cpu_device_count(4))?;
     let rows = PartitionSpec::new(["data"]);
-    // The first matrix by columns, the second by rows: one sum over devices follows the pair.
+    // Divide the first matrix by columns and the second by rows, so that a pair of layers needs a single sum over
+    // devices.
     let weights =
         Net { up: PartitionSpec::new(["_", "model"]), down: PartitionSpec::new(["model", "_"]) };
     let step = jit(step)

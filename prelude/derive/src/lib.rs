@@ -185,8 +185,8 @@ fn expand(input: &DeriveInput) -> Result<TokenStream, Error> {
     });
 
     let trees: Vec<&Part> = parts.iter().filter(|p| p.kind == Holds::Arrays).collect();
-    // A struct whose fields do not say how their rows are combined gets an impl that never applies.
-    // The type of the structure is repeated, because a bound hides that of the field's own impl.
+    // If the fields of a struct have no such impl, the struct gets an impl whose bounds never hold. Repeat the type of
+    // the structure, because a bound on it hides that of the field's own impl.
     let results = trees.iter().map(|p| {
         let (ty, of_var) = (&p.ty, with_leaf(&p.ty, &var));
         quote! {

@@ -41,15 +41,15 @@ pub(super) trait CallArgs {
 /// handles of the results' leaves, and the form of the results.
 pub(super) type Closure<'a> = dyn Fn(&[Handle]) -> (Vec<Handle>, Form) + 'a;
 
-/// A function of one row, for an object whose number of rows is an argument.
+/// A function of one row, from which an object with an argument for the number of rows is made.
 #[cfg(feature = "native")]
 pub(super) struct RowFunction<'a> {
-    /// The arguments, those of the row and those that all rows share.
+    /// The arguments: those of the row, and those that all rows share.
     pub(super) arguments: Vec<object::RowField>,
-    /// Returns, for each result, whether it is stacked.
+    /// Returns, for each leaf of the results, whether it is stacked over rows (otherwise summed).
     pub(super) per_row: &'a dyn Fn(&Form) -> Vec<bool>,
     pub(super) row: &'a Closure<'a>,
-    /// The function of a block of rows.
+    /// The closure that computes a block of rows.
     pub(super) block: &'a Closure<'a>,
 }
 
@@ -64,7 +64,7 @@ pub(super) struct Entry {
     /// The form of the results.
     output: Form,
     limits: Option<Limits>,
-    /// The arguments whose memory a call on a device takes over, as a part of the key; empty if there are none.
+    /// As a part of the key: the arguments whose memory a call on a device takes over. Empty if there are none.
     donated: Vec<bool>,
 }
 
@@ -84,9 +84,9 @@ pub(super) struct Core {
     keys: bool,
     /// Whether subnormal carries of loops are flushed to 0.
     flushes: bool,
-    /// The number of threads of a call; `None` for the default.
+    /// The largest number of threads of a call; `None` for the default.
     threads: Option<NonZeroUsize>,
-    /// How arrays are divided among devices.
+    /// The division of arrays among devices.
     division: Division,
     programs: Programs,
 }
@@ -150,7 +150,8 @@ impl Drop for Programs {
     }
 }
 
-/// Returns the error that `what` exists for machine code alone, with `help` for builds that can make machine code.
+/// Returns the error that the feature `what` is available for machine code only, with `help` for builds that can make
+/// machine code.
 #[cold]
 fn only_of_machine_code(what: &str, help: &str) -> Problem {
     let help = if cfg!(feature = "native") { help } else { "build with the feature `native`" };
@@ -199,7 +200,7 @@ impl Entry {
         ran.map_err(|p| Error::at(p, at))
     }
 
-    /// Runs the program, and writes the leaves of the results to `results`, which has one tensor for each.
+    /// Runs the program, and writes the leaves of the results to `results`, which has one tensor for each leaf.
     pub(super) fn run_into(
         &self,
         leaves: &TensorRefs<'_>,
@@ -266,7 +267,7 @@ impl Entry {
         Err(Error::at(problem, at))
     }
 
-    /// Returns the form of the results.
+    /// Returns the tree structure (form) of the results.
     pub(super) fn output(&self) -> &Form {
         &self.output
     }
@@ -454,7 +455,7 @@ impl Core {
         Ok(Explanation { stages, simplified, transforming, derived, product, misses })
     }
 
-    /// Compiles a traced program for `explain`. `boundary` are the bytes of arguments and results.
+    /// Compiles a traced program for `explain`. `boundary` is the size of the arguments and results in bytes.
     #[cfg_attr(not(feature = "xla"), allow(unused_variables, reason = "only XLA prints arguments"))]
     fn product(
         &self,
@@ -482,7 +483,7 @@ impl Core {
         Ok(Product::Loops(Box::new(Loops { loop_trees, report, boundary })))
     }
 
-    /// Returns the options of the text of a program, with the bound of `max_steps` and the divisions of arrays.
+    /// Returns the options for the text of a program: the limit from `max_steps`, and the division of arrays.
     fn text_options(
         &self,
         options: &stablehlo::Options,
@@ -506,7 +507,7 @@ impl Core {
         Ok(stablehlo::Options { max_steps: options.max_steps.or(limit), shardings, ..*options })
     }
 
-    /// Returns the options of the text of a program that a client runs.
+    /// Returns the options for the text of a program that a client of XLA runs.
     #[cfg(feature = "xla")]
     fn client_options(
         &self,
@@ -611,7 +612,8 @@ impl Core {
         object::compile_rows(&row, (&block, rows), &interface, &options.object).map_err(at)
     }
 
-    /// Returns the passes before code generation of objects, or an error if this function cannot be one.
+    /// Returns the passes that run before the code of objects is generated, or an error if this function cannot become
+    /// an object.
     #[cfg(feature = "native")]
     fn passes_of_objects(&self) -> Result<&'static PassList, Problem> {
         let refused = |message, help| Err(Problem::new(Kind::Target, message, help));
@@ -666,7 +668,7 @@ impl Core {
             captured: &tensors,
             line: self.at,
         };
-        // The target is of no importance for the text: the interpreter's is there in every build.
+        // The source does not depend on the target, so use the interpreter, which every build has.
         let options = Options { target: Target::Interpreter, ..self.options(false) };
         let text = passes
             .observed(&mut module, function, &mut |_| ())
@@ -825,12 +827,12 @@ impl Core {
             None => self.prepare(form, types, donated, closure)?,
         };
         let results = entry.program.on_device(leaves);
-        // The check takes time, so only a call that failed is checked.
+        // Check for arrays of another client only if the call failed, because the check takes time.
         let results = results.map_err(|p| at(self.foreign(&entry.form, leaves).unwrap_or(p)))?;
         Ok((results, &entry.output))
     }
 
-    /// Returns an error if an argument lies on another client's device.
+    /// Returns an error if an argument lies on a device of another client.
     #[cfg(feature = "xla")]
     fn foreign(&self, form: &Form, leaves: &[&DeviceArray]) -> Option<Problem> {
         let Target::Xla(client) = &self.target else { return None };

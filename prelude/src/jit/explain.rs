@@ -87,7 +87,7 @@ impl fmt::Display for SimplifyReport {
 #[derive(Clone, Debug)]
 pub struct Explanation {
     pub(super) stages: Vec<Stage>,
-    /// The report of the e-graph; `None` if it is not among the passes.
+    /// The report of simplification by the e-graph; `None` if that is not among the passes.
     pub(super) simplified: Option<SimplifyReport>,
     pub(super) transforming: Duration,
     /// The passes that changed functions before they were differentiated.
@@ -96,12 +96,12 @@ pub struct Explanation {
     pub(super) misses: Vec<String>,
 }
 
-/// The product of a compilation.
+/// The compiled form of a program.
 #[derive(Clone, Debug)]
 pub(super) enum Product {
     /// A loop program, as machine code or for a simulated accelerator.
     Loops(Box<Loops>),
-    /// A program of XLA.
+    /// A program that XLA has compiled.
     #[cfg(feature = "xla")]
     Xla(Box<xla::Report>),
 }
@@ -111,7 +111,7 @@ pub(super) enum Product {
 pub(super) struct Loops {
     pub(super) loop_trees: String,
     pub(super) report: Report,
-    /// The bytes of arguments and results.
+    /// The size of the arguments and results in bytes.
     pub(super) boundary: usize,
 }
 
@@ -373,7 +373,7 @@ impl Explanation {
     }
 }
 
-/// Returns a number of bytes that a plugin states.
+/// Converts a number of bytes that a plugin states; saturates.
 #[cfg(feature = "xla")]
 fn bytes(stated: u64) -> usize {
     usize::try_from(stated).unwrap_or(usize::MAX)

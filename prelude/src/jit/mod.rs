@@ -112,7 +112,7 @@ fn run_into<B: Tree<Var>>(
     at: Loc,
     results: &mut B::With<Tensor>,
 ) -> Result<(), Error> {
-    // A tree has the same type of structure for all types of leaves, but the trait cannot say so.
+    // The structure of a tree has the same type for all types of leaves. The trait cannot state this, so downcast.
     let structure = entry.output().structure::<B>().map(|s| s as &dyn Any);
     let same = structure.and_then(|s| s.downcast_ref()).is_some_and(|s| results.has_structure(s));
     if !same {
@@ -234,7 +234,7 @@ pub(crate) fn boundary<A: Tree<Var>, B: Tree<Var>, F>(
     Jit { f, core: Core::new(name, at), signature: PhantomData }
 }
 
-/// Returns the specs of a tree, each with its path.
+/// Returns the partition specs in a tree, each with its path.
 fn specs_of<S: Tree<PartitionSpec>>(specs: &S, root: &str) -> Vec<(String, PartitionSpec)> {
     let (structure, specs) = flatten(specs);
     leaf_paths::<PartitionSpec, S>(&structure, root).into_iter().zip(specs).collect()
@@ -392,7 +392,7 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
         args: A::With<DeviceArray>,
     ) -> Result<B::With<DeviceArray>, Error> {
         let structure = args.structure();
-        // A tree has the same type of structure for all types of leaves, but the trait cannot say so.
+        // The structure of a tree has the same type for all types of leaves. The trait cannot state this, so downcast.
         let Some(structure) = (&structure as &dyn Any).downcast_ref::<A::Structure>() else {
             return Err(Problem::internal("arguments with a structure of another type").into());
         };

@@ -147,8 +147,8 @@ impl<R: Tree<Var>, S: Tree<Var>, F: Fn((R, S)) -> Summed<Var>> Jit<(R, S), Summe
     }
 }
 
-/// Makes an object from the functions of a row and of a block. The arguments of the latter have a leading axis in the tree of
-/// rows; its stacked results have one, too, and its summed results are sums over it.
+/// Makes an object from the functions of a row and of a block. In the function of a block, the arrays of the tree of
+/// rows and the stacked results have a leading axis of rows, and the summed results are sums over that axis.
 fn object_of_rows<R: Tree<Var>, S: Tree<Var>, B: RowResults>(
     core: &Core,
     args: &dyn Args<(R, S)>,
@@ -171,7 +171,7 @@ fn object_of_rows<R: Tree<Var>, S: Tree<Var>, B: RowResults>(
     core.object_rows(&TypedArgs(args).leaves(), function, options)
 }
 
-/// Records an error for each bool among the results that are summed.
+/// Records an error for each bool among the summed results.
 fn refuse_bools<B: RowResults>(results: &B) {
     let (structure, leaves) = flatten(results);
     let all = leaves.iter().zip(leaf_paths::<Var, B>(&structure, "result"));
@@ -184,14 +184,14 @@ fn refuse_bools<B: RowResults>(results: &B) {
     }
 }
 
-/// Returns, for each leaf, whether it is stacked.
+/// Returns, for each leaf of the results, whether it is stacked (otherwise summed).
 fn stacked<B: RowResults>(structure: &B::Structure) -> Vec<bool> {
     let mut stacked = Vec::new();
     B::stacked(structure, &mut stacked);
     stacked
 }
 
-/// Sums those results of a block that are not stacked over the block's rows, which are along axis 0.
+/// Sums the results of a block that are not stacked over axis 0, the rows of the block.
 fn sums<B: RowResults>(results: B, at: Loc) -> B {
     let (structure, leaves) = flatten(&results);
     let leaves =

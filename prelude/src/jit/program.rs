@@ -179,8 +179,8 @@ impl Program {
     }
 }
 
-/// Compiles a traced function for XLA, and describes the program. `paths` are those of its arguments; `seen` receives the
-/// output of each stage.
+/// Compiles a traced function for XLA, and describes the program. `paths` are the paths of its arguments; `seen`
+/// receives the output of each stage.
 #[cfg(feature = "xla")]
 pub(super) fn explain_xla(
     client: &xla::Client,

@@ -47,7 +47,7 @@ pub struct Summed<A>(pub A);
     note = "return `Stacked(x)`, `Summed(x)`, or tuples, arrays, `Vec`s and structs of these; `x` is any tree"
 )]
 pub trait RowResults<L = Var>: Tree<L> {
-    /// Appends, for each leaf, whether it is stacked.
+    /// Appends, for each leaf, whether it is stacked (otherwise summed).
     #[doc(hidden)]
     fn stacked(structure: &<Self as Tree<L>>::Structure, out: &mut Vec<bool>);
 }

@@ -13,10 +13,10 @@ pub(super) struct Division {
     pub(super) results: Option<Vec<(String, PartitionSpec)>>,
 }
 
-/// The root of the paths of arguments.
+/// The first word of the paths of arguments.
 pub(super) const ARGUMENT: &str = "argument";
 
-/// The root of the paths of results.
+/// The first word of the paths of results.
 pub(super) const RESULT: &str = "result";
 
 impl Division {
@@ -110,7 +110,7 @@ fn of_leaves(
     paths.iter().zip(types).map(spec).collect()
 }
 
-/// Returns the first paths as a list for messages.
+/// Returns the first few paths as a list, for messages.
 fn listed(paths: &[String]) -> String {
     let shown: Vec<String> = paths.iter().take(8).map(|path| format!("`{path}`")).collect();
     let more = if paths.len() > 8 { ", .." } else { "" };

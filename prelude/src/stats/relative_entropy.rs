@@ -22,7 +22,7 @@ impl Var {
             let inside = x.gt(0.0) & y.gt(0.0);
             let (p, q) = (select(inside, x, 1.0), select(inside, y, 1.0));
             let edge = select(x.eq(0.0) & y.ge(0.0), 0.0, outside(x, y));
-            // The rule takes one logarithm for the value and the derivatives.
+            // The rule computes one logarithm for the value and all derivatives.
             let term = |(p, q): (Var, Var)| p * log_ratio(log_of_quotient, p, q, ORDERS);
             let rule = |(p, q): (Var, Var), (dp, dq): (Var, Var)| {
                 let log = log_ratio(log_of_quotient, p, q, ORDERS);
@@ -61,7 +61,7 @@ impl Var {
     }
 }
 
-/// The order of derivatives up to which [`log_ratio`] takes one logarithm.
+/// The largest order of derivatives for which [`log_ratio`] computes a single logarithm.
 const ORDERS: usize = 2;
 
 /// Returns ln(p / q) for positive p and q, with the value that `log` computes and the derivatives 1 / p and -1 / q.
@@ -115,7 +115,7 @@ fn divergence(p: Var, q: Var) -> Var {
 fn closeness(p: Var, q: Var) -> (Var, Var, Var) {
     let near = (q - p).abs().lt(0.25 * p);
     let (a, b) = (select(near, p, 1.0), select(near, q, 1.0));
-    // Add halves: the sum may overflow.
+    // Add halves, because the sum of both operands may overflow.
     let w = (0.5 * (b - a)) / (0.5 * a + 0.5 * b);
     let series: Vec<f64> = (0..10).rev().map(|k| 2.0 / f64::from(2 * k + 3)).collect();
     (near, w, w * w.square() * horner(w.square(), &series))

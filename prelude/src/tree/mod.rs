@@ -78,7 +78,7 @@ pub trait Tree<L>: Sized {
     /// Calls `visit` with each leaf, in order.
     fn leaves<'a>(&'a self, visit: &mut dyn FnMut(&'a L));
 
-    /// Calls `visit` with each leaf, in order, for writing.
+    /// Calls `visit` with a mutable reference to each leaf, in order.
     fn leaves_mut<'a>(&'a mut self, visit: &mut dyn FnMut(&'a mut L));
 
     /// Builds the tree with the given structure; `next` returns its leaves, in order.

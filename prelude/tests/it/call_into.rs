@@ -1,4 +1,4 @@
-//! `call_into`: results in the memory of earlier results.
+//! `call_into` must write results to the memory of earlier results.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ type Named<T> = BTreeMap<String, Vec<T>>;
 
 type Results = ((Layer<Tensor>, Named<Tensor>), [Tensor; 2], Box<Option<Tensor>>, ());
 
-/// Trees of every container, with the address of each leaf.
+/// For trees of every container, each leaf must keep its address.
 #[test]
 fn leaves_of_any_tree_keep_their_memory() {
     let f = jit(|x: Var| {
@@ -40,12 +40,12 @@ fn leaves_of_any_tree_keep_their_memory() {
 fn shared_memory_and_other_types_are_replaced() {
     let f = jit(|x: Var| 2.0 * x);
     let x = Tensor::from([1.0, 2.0]);
-    // A clone that is alive, also one that is the argument, keeps its numbers.
+    // If a clone of a result is alive, the clone keeps its numbers, even if it is the argument of the call.
     let mut y = f.call(&x).unwrap();
     let clone = y.clone();
     f.call_into(&clone, &mut y).unwrap();
     assert_eq!((&clone, &y), (&Tensor::from([2.0, 4.0]), &Tensor::from([4.0, 8.0])));
-    // Two results that share memory.
+    // The two given results share memory, so they must be replaced.
     let two = jit(|x: Var| (x + 1.0, x + 2.0));
     let mut both = (x.clone(), x.clone());
     two.call_into(&x, &mut both).unwrap();
@@ -58,7 +58,7 @@ fn shared_memory_and_other_types_are_replaced() {
     add.call_into(&x, &mut y).unwrap();
     add.call_into(&x, &mut y).unwrap();
     assert_eq!((y, captured), (Tensor::from([11.0, 22.0]), Tensor::from([10.0, 20.0])));
-    // Other shapes and dtypes, and reshaped tensors.
+    // Given tensors of other shapes and dtypes, and reshaped tensors.
     for mut y in [Tensor::from(1.0), Tensor::from([1_i64, 2]), Tensor::from([[1.0, 2.0]])] {
         f.call_into(&x, &mut y).unwrap();
         assert_eq!(y, Tensor::from([2.0, 4.0]));
@@ -74,7 +74,7 @@ fn y_of(f: &Jit<Var, Var, impl Fn(Var) -> Var>, x: &Tensor) -> Tensor {
     f.call(x).unwrap()
 }
 
-/// The structure of the results decides, not that of the given tree.
+/// The returned tree must have the structure of the results, even if the given tree has another one.
 #[test]
 fn trees_of_another_structure_are_replaced() {
     let f = jit(|xs: Vec<Var>| xs.iter().map(|x| *x + 1.0).collect::<Vec<Var>>());
@@ -89,7 +89,8 @@ fn trees_of_another_structure_are_replaced() {
     assert_eq!(layer, Layer { w: Tensor::from(1.0), depth: 3 });
 }
 
-/// Arguments of another kind compile another program; a `Compiled` refuses them and leaves the results as they are.
+/// For arguments of another type, a `Jit` compiles another program. A `Compiled` refuses them, and leaves the given
+/// results unchanged.
 #[test]
 fn other_arguments_are_compiled_or_refused() {
     let f = jit(|x: Var| x + 1.0);
@@ -105,7 +106,7 @@ fn other_arguments_are_compiled_or_refused() {
     assert_eq!((error.kind(), y), (Kind::Arguments, Tensor::from([3.0, 4.0])));
 }
 
-/// A call may fail after some results were written. All tensors stay valid, and the next call writes them.
+/// If a call fails after some results were written, all tensors must stay valid, and the next call must write them.
 #[test]
 fn an_error_leaves_tensors_of_the_same_types() {
     let f = jit(|x: Var| {
@@ -132,7 +133,7 @@ fn an_error_leaves_tensors_of_the_same_types() {
     assert_eq!(results, f.call(&x).unwrap());
 }
 
-/// Interpreters and programs under a limit give the same results, in the memory that they are given.
+/// Interpreters and programs with limits must also write the results to the given memory.
 #[test]
 fn every_engine_writes_into_results() {
     let square = |x: Var| fori_loop(3, |(_, x): (Var, Var)| x * x, x);

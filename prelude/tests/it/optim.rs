@@ -173,7 +173,8 @@ fn minimisers_find_minima() {
     finds_the_minimum("newton_cg", |x, a| optim::newton_cg().minimize(|x: Var| bowl(x, a), x));
 }
 
-/// Checks a minimiser of [`bowl`], given the start and `a`: alone, in a batch, and its derivatives.
+/// Checks a minimiser on the function [`bowl`]: alone, in a batch, and its derivatives. The minimiser gets the start
+/// and `a`.
 pub(crate) fn finds_the_minimum(
     name: &str,
     minimize: impl Fn(Var, Var) -> (Var, optim::Outcome<Var>),
@@ -204,14 +205,14 @@ pub(crate) fn finds_the_minimum(
     assert_eq!(counts[1], counted.evaluations.item::<i64>().unwrap(), "{name}");
 }
 
-/// Returns the pairs of ten parameters.
+/// Splits ten parameters into the first and the second numbers of five pairs.
 pub(crate) fn pairs(x: Var) -> (Var, Var) {
     let x = x.reshape([5, 2]);
     (x.index_axis(1, 0), x.index_axis(1, 1))
 }
 
-/// Checks a minimiser of functions of [`pairs`] with one minimum, at 1, from their usual start. (A chain of ten parameters
-/// has a second minimum.)
+/// Checks a minimiser on functions of [`pairs`] that have a single minimum, at 1, from the usual start. (A function of
+/// a chain of ten parameters has a second minimum.)
 pub(crate) fn masters_the_valley(name: &str, minimize: impl Fn(Var) -> (Var, optim::Outcome<Var>)) {
     let start: Vec<f64> = (0..10).map(|i| if i % 2 == 0 { -1.2 } else { 1.0 }).collect();
     let (x, outcome) = run(minimize, &start).unwrap();

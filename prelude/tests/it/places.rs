@@ -150,7 +150,7 @@ fn errors_are_at_the_line_of_the_call() {
     let public = public();
     let new: Vec<&String> = public.iter().filter(|name| !known(name)).collect();
     assert!(new.is_empty(), "public functions without a call that is wrong: {new:?}");
-    // Functions of files are public with features that tests of this crate alone do not have.
+    // Functions of files need features that tests of this crate alone do not enable, so leave them out there.
     let fine = NOTHING_IS_WRONG.iter().map(|(name, _)| *name);
     let fine = fine.filter(|name| WITH_FILES || !name.starts_with("files::"));
     let all = called.into_iter().chain(fine);
@@ -690,7 +690,7 @@ fn public() -> Vec<String> {
             let rest = &text[at + "pub fn ".len()..];
             let signature = rest.split([';', '{']).next().unwrap();
             let name = rest.split(['<', '(']).next().unwrap();
-            // `upload` needs a plugin, which tests of the workspace have on request.
+            // `upload` needs a plugin. Only tests of the workspace have one, and only if the environment names it.
             if module == "xla" && (name == "upload" || cfg!(not(feature = "xla"))) {
                 continue;
             }

@@ -20,7 +20,7 @@ use mpi::traits::Communicator;
 use std::time::Duration;
 use tapeloom::prelude::*;
 
-/// The number of examples of all processes together, of inputs of an example, and of hidden units.
+/// The numbers of examples of all processes together (`EXAMPLES`), of inputs of an example, and of hidden units.
 const EXAMPLES: usize = 4096;
 const INPUTS: usize = 32;
 const HIDDEN: usize = 64;
@@ -32,12 +32,12 @@ struct Model<T> {
     out: T,
 }
 
-/// Returns the sum of the squares of all errors, and no mean, so that losses and gradients of processes can be added.
+/// Returns the sum of squared errors. It is not the mean, so that losses and gradients of processes can be added.
 fn loss(m: &Model<Var>, x: Var, y: Var) -> Var {
     ((x.dot(m.hidden) + m.offset).tanh().dot(m.out) - y).square().sum()
 }
 
-/// Returns the model before the first step, which is that of every process.
+/// Returns the model before the first step. All processes start from the same model.
 fn start() -> Result<Model<Tensor>, tapeloom::Error> {
     let wave =
         |n: usize, phase: f64| (0..n).map(|i| 0.2 * (phase + 1.7 * i as f64).sin()).collect();
@@ -48,7 +48,8 @@ fn start() -> Result<Model<Tensor>, tapeloom::Error> {
     })
 }
 
-/// Returns inputs and outputs of the examples with these numbers. A program that reads files would read this part of them.
+/// Returns the inputs and outputs of the examples with these numbers. A program with data in files would read this part
+/// of the files.
 fn examples(numbers: std::ops::Range<usize>) -> Result<(Tensor, Tensor), tapeloom::Error> {
     let input = |i: usize, j: usize| (0.37 * (i * INPUTS + j) as f64).sin();
     let x: Vec<f64> = numbers.clone().flat_map(|i| (0..INPUTS).map(move |j| input(i, j))).collect();
@@ -66,7 +67,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (rank, count) = (usize::try_from(world.rank())?, usize::try_from(world.size())?);
     let (x, y) = examples(EXAMPLES * rank / count..EXAMPLES * (rank + 1) / count)?;
 
-    // Loss and gradient of the examples of this process, as one vector: one message then has them all.
+    // Put the loss and the gradient of this process in a single vector, so that one message carries both.
     let gradient = jit(|(m, x, y): (Model<Var>, Var, Var)| {
         let (loss, g) = value_and_grad(|m: Model<Var>| loss(&m, x, y))(m);
         ravel(&(loss, g)).0

@@ -14,16 +14,17 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The time for answers to a roll call. Processes reach their deadlines one after the other, at most a step apart.
+/// The time that processes have to answer a roll call. They reach their deadlines one after the other, at most a step
+/// apart.
 const ROLL_CALL: Duration = Duration::from_secs(2);
 
-/// The time between the error of a process and the end of the job, in which other processes write their errors.
+/// The time between the error of a process and the end of the job, in which other processes can write their errors.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// The tag of messages of a roll call.
 const HERE: i32 = 1;
 
-/// Starts MPI for a program whose main thread alone calls it. `None` if MPI was started before.
+/// Starts MPI for a program in which only the main thread calls MPI. Returns `None` if MPI was started before.
 pub fn start(limit: Duration) -> Option<Universe> {
     let start = || mpi::initialize_with_threading(Threading::Funneled);
     within(limit, "start", start).map(|(universe, _)| universe)
@@ -45,7 +46,7 @@ pub fn sum(world: &SimpleCommunicator, own: &[f64], step: u64, limit: Duration) 
         let mut request = world.immediate_all_reduce_into(scope, own, &mut sums[..], add);
         while let Err(open) = request.test() {
             if start.elapsed() > limit {
-                // MPI uses both vectors until the sum is complete. So this must not return, which would free them.
+                // Do not return: MPI uses both vectors until the sum is complete, and a return would free them.
                 fail(world, step, limit);
             }
             request = open;
@@ -73,10 +74,11 @@ fn fail(world: &SimpleCommunicator, step: u64, limit: Duration) -> ! {
     world.abort(1)
 }
 
-/// Sends the step of this process to all others, and returns the steps of those that send theirs.
+/// Sends the number of this process's step to all other processes. Returns, for each process that answered, the number
+/// of its step.
 fn roll_call(world: &SimpleCommunicator, step: u64) -> Vec<Option<u64>> {
     let mut answers = vec![None; usize::try_from(world.size()).unwrap_or(0)];
-    // Messages to lost processes are never complete, so their memory is never free.
+    // Leak the message: a message to a lost process never completes, so its memory can never be freed.
     let sent: &'static u64 = Box::leak(Box::new(step));
     for rank in 0..world.size() {
         let to = world.process_at_rank(rank);
@@ -102,7 +104,7 @@ fn within<T>(limit: Duration, name: &'static str, f: impl FnOnce() -> T) -> T {
             eprintln!(
                 "error: the {name} of MPI took more than {limit:?}, because a process is lost"
             );
-            // Unlike `exit`, it waits for nothing, and the main thread may be anywhere in MPI.
+            // Abort, because `exit` would run handlers that wait for MPI, in which the main thread may be at any point.
             std::process::abort();
         }
     });

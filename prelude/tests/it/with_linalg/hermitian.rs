@@ -42,7 +42,7 @@ fn eigenvectors_are_unitary_and_diagonalize() {
     all.extend([hermitian(5, 1e300), hermitian(5, 1e-300), diagonal(&ones), diagonal(&[0.0; 3])]);
     all.extend([diagonal(&[f64::MAX, 1.0]), diagonal(&[f64::MAX, -f64::MAX, 0.0])]);
     all.extend([diagonal(&[2.0, -1.0, 2.0, -1.0]), diagonal(&[1.0, 1e-200, -1e-200])]);
-    // A turned matrix with two eigenvalues of multiplicity three, and one with zeros in columns.
+    // A matrix with two eigenvalues of multiplicity three, and a matrix that has zeros in its columns.
     let turned = |h: Complex| {
         let v = h.eigh().1;
         (v * constant([1.0, 1.0, 1.0, 2.0, 2.0, 2.0])).matmul(adjoint(v))
@@ -108,7 +108,7 @@ fn eigenvectors_have_derivatives_of_every_order() {
     };
     let second = run(hessian, (&h, hermitian(3, 0.25))).unwrap().item::<f64>().unwrap();
     assert!(second < 1e-12, "{second}");
-    // Levels 0 and 1 differ from all others; 2 and 3 are equal.
+    // Eigenvalues 0 and 1 are distinct; eigenvalues 2 and 3 are equal.
     let levels = |h: Complex| {
         let v = h.eigh().1.map(Var::stop_gradient);
         (v * constant([-1.0, 0.5, 2.0, 2.0])).matmul(adjoint(v))
@@ -141,7 +141,7 @@ fn derivatives_at_equal_eigenvalues_are_right_or_nan() {
     let wanted = [3.0, 0.0, 0.0, 0.0, 12.0, 0.0, 0.0, 0.0, 3.0];
     assert!(slope.re.numbers().zip(wanted).all(|(x, y)| (x - y).abs() < 1e-14), "{slope}");
     assert!(slope.im.numbers().all(|x| x.abs() < 1e-14), "{slope}");
-    // The vectors of equal values have no derivative, the third one has.
+    // The eigenvectors of equal values have no derivative; the third vector has one.
     let turned = |(h, dh): (Complex, Complex)| jvp(|h: Complex| h.eigh().1)((h, dh)).1;
     let dv = run(turned, (&h, &dh)).unwrap().re.to_vec::<f64>().unwrap();
     for (k, x) in dv.iter().enumerate() {
@@ -149,7 +149,7 @@ fn derivatives_at_equal_eigenvalues_are_right_or_nan() {
     }
     let squares = |h: Complex| h.eigh().1.abs2().square().sum();
     assert!(run(grad(squares), &h).unwrap().re.numbers().any(f64::is_nan));
-    // The second derivative of values reads all vectors.
+    // The second derivative of the eigenvalues reads all eigenvectors.
     let cubes = |h: Complex| h.eigvalsh().powi(3).sum();
     let second = |(h, dh): (Complex, Complex)| jvp(grad(cubes))((h, dh)).1;
     assert!(run(second, (&h, &dh)).unwrap().re.numbers().any(f64::is_nan));

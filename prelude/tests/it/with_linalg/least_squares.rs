@@ -4,7 +4,8 @@
 use crate::optim::{ends_with, finds_the_minimum, masters_the_valley, pairs};
 use tapeloom::prelude::*;
 
-/// The minimiser finds the minimum, alone and in a batch, and its derivative is that of the equation.
+/// The minimiser must find the minimum, alone and in a batch. Its derivative must be that of the equation which the
+/// minimum satisfies.
 #[test]
 fn least_squares_find_minima() {
     finds_the_minimum("levenberg_marquardt", |x, a| {
@@ -31,7 +32,7 @@ fn least_squares_master_narrow_valleys() {
     });
 }
 
-/// The end of a search does not depend on the units of parameters and data.
+/// A change of the units of parameters and data must not change where the search ends.
 #[test]
 fn least_squares_know_no_units() {
     let years = |(a, b): (Var, Var)| {
@@ -46,7 +47,7 @@ fn least_squares_know_no_units() {
     assert!(outcome.converged.item::<bool>().unwrap(), "{outcome:?}");
 }
 
-/// A residual that is not finite at the start ends the search without convergence.
+/// If a residual is not finite at the start, the search must end without convergence.
 #[test]
 fn searches_end() {
     let residual =
@@ -56,7 +57,7 @@ fn searches_end() {
     assert!(!run(nan, -1.0).unwrap().converged.item::<bool>().unwrap());
 }
 
-/// The status names the criterion that ended the search.
+/// The status must name the criterion that ended the search.
 #[test]
 fn searches_name_their_end() {
     use optim::Status;
@@ -75,7 +76,7 @@ fn searches_name_their_end() {
 const TIMES: [f64; 6] = [0.0, 0.5, 1.0, 2.0, 3.0, 4.5];
 const SEEN: [f64; 6] = [2.9, 2.1, 1.65, 1.05, 0.85, 0.62];
 
-/// A decay with offset.
+/// An exponential decay with an offset.
 fn decay(((a, b), (c, t)): ((Var, Var), (Var, Var))) -> Var {
     a * (-b * t).exp() + c
 }
@@ -92,7 +93,8 @@ fn start_of(y: Var) -> Decay {
     ((one, one), 0.1 * one)
 }
 
-/// A batch of fits has the results of single ones; f32 stays f32; parameters and deviations have derivatives.
+/// A batch of fits must equal single fits, fits in f32 must return f32, and parameters and deviations must have
+/// derivatives.
 #[test]
 fn curve_fits_obey_laws() {
     let of = |y: Var| {
@@ -123,7 +125,7 @@ fn curve_fits_obey_laws() {
     check_grads(weighted, SEEN, 1).unwrap();
 }
 
-/// Weights, absolute weights, and the covariance of linear fits, which has a formula.
+/// Linear fits with weights and with absolute weights, whose covariance has a formula.
 #[test]
 fn covariances_are_those_of_formulas() {
     let line = |((a, b), x): ((Var, Var), Var)| a + b * x;
@@ -188,7 +190,7 @@ fn bounds_hold() {
         let t = constant(TIMES);
         let ((low, none), high) = ((constant(0.0), constant(-1e9)), constant(f64::INFINITY));
         let model = |((a, (b, c)), t): ((Var, (Var, Var)), Var)| decay(((a, b), (c, t)));
-        // The second start is outside, and is moved to the bound.
+        // The second start is outside of the bounds, so it is moved to the bound.
         let start = (constant(5.0), (constant(9.0), constant(0.0)));
         let low = (none, (low, none));
         let (p, _, fit) =

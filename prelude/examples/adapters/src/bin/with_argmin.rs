@@ -22,7 +22,7 @@ struct Problem {
 }
 
 impl Problem {
-    /// Compiles `f` and its derivatives for points with as many numbers as `start`.
+    /// Compiles `f` and its derivatives for points with the length of `start`.
     fn new(f: impl Fn(Var) -> Var + Copy, start: &[f64]) -> Result<Problem, tapeloom::Error> {
         let (cost, gradient) = (jit(f).compile(start)?, jit(grad(f)).compile(start)?);
         Ok(Problem { cost, gradient, hvp: jit(hvp(f)).compile((start, start))? })
@@ -65,14 +65,14 @@ struct HessianAt<'a> {
 
 impl ArgminDot<Vec<f64>, Vec<f64>> for HessianAt<'_> {
     fn dot(&self, v: &Vec<f64>) -> Vec<f64> {
-        // argmin's product returns no errors. A call fails only if the length is not that of `start`. Steihaug's method
-        // ends at a direction without curvature, so zeros end it; nan would not.
+        // argmin's product returns no errors. A call fails only if `v` has another length than `start`. Return zeros
+        // then: Steihaug's method ends at a direction without curvature, but not at nan.
         let product = self.hvp.call((&self.x, v));
         product.ok().and_then(|y| y.to_vec().ok()).unwrap_or_else(|| vec![0.0; v.len()])
     }
 }
 
-/// The Rosenbrock function of a chain of numbers. Its lowest value is 0, where all of them are 1.
+/// The Rosenbrock function of a chain of numbers. Its minimum is 0, where all numbers are 1.
 fn rosenbrock(x: Var) -> Var {
     let (head, tail) = (x.slice([..x.len() - 1]), x.slice([1..]));
     (100.0 * (tail - head.square()).square() + (1.0 - head).square()).sum()

@@ -48,7 +48,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .build()?;
     let (y, dy, _) = problem.bdf_sens::<NalgebraLU<f64>>()?.solve_dense_sensitivities(&times)?;
 
-    // tapeloom's own solution, whose first time is that of the start, and its derivative.
+    // The solution of tapeloom's own solver, which also returns the state at the start, and its derivative.
     let own = |k: Var| {
         let times: Vec<f64> = [0.0].into_iter().chain(times).collect();
         let method = ode::rodas5p().rtol(1e-8).atol(1e-14);

@@ -8,7 +8,7 @@ use levenberg_marquardt::{LeastSquaresProblem, LevenbergMarquardt, differentiate
 use nalgebra::{DMatrix, DVector, Dyn, storage::Owned};
 use tapeloom::{Compiled, prelude::*};
 
-/// Residuals as a function of an array of parameters, and a point.
+/// A problem for the solver: residuals as a function of an array of parameters, and the current point.
 struct Problem {
     residuals: Compiled<Var, Var>,
     jacobian: Compiled<Var, Var>,
@@ -16,11 +16,11 @@ struct Problem {
 }
 
 impl Problem {
-    /// Compiles `residuals` and their Jacobian for points with as many numbers as `start`.
+    /// Compiles `residuals` and their Jacobian for points with the length of `start`.
     fn new(residuals: impl Fn(Var) -> Var, start: &[f64]) -> Result<Problem, tapeloom::Error> {
         Ok(Problem {
             residuals: jit(&residuals).compile(start)?,
-            // Forward mode: there are fewer parameters than residuals.
+            // Forward mode, because there are fewer parameters than residuals.
             jacobian: jit(jacfwd(&residuals)).compile(start)?,
             point: DVector::from_column_slice(start),
         })
