@@ -9,7 +9,7 @@ use std::fmt::Write;
 use std::path::Path;
 use std::{env, fs};
 
-/// The chapters of the book that show errors as tapeloom prints them.
+/// The chapters of the book that show tapeloom's error messages, as it prints them.
 const RENDERED: [&str; 2] = ["errors", "quick-start"];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -78,7 +78,8 @@ impl Agreement {
     }
 
     /// Compares the results `got` of `f`, computed by another engine or after a pass, with the expected results.
-    /// Results that depend on no order of summation must have equal bits; the others are compared in this mode.
+    /// Results that do not depend on an order of summation must have equal bits. Other results are compared with this
+    /// tolerance.
     ///
     /// # Errors
     /// Names the first disagreement and the index of its result.

@@ -149,7 +149,7 @@ pub fn check_products(
     let (here, there) = (products(ct, dy)?, products(ctx, dx)?);
     let size: f64 = here.iter().chain(&there).map(|t| t.abs()).sum();
     let (here, there): (f64, f64) = (here.iter().sum(), there.iter().sum());
-    // At poles both sides are infinite or nan and cannot be compared.
+    // Skip points near poles: there both sides are infinite or nan, and cannot be compared.
     if size.is_finite() && (here - there).abs() > relative * size + absolute {
         return Err(format!("<ct, J dx> = {here}, <Jᵀ ct, dx> = {there}").into());
     }

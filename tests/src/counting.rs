@@ -50,7 +50,7 @@ impl Counting {
         (made, MOST.get() - before)
     }
 
-    /// Returns the result of `f`, and the number of allocations of this thread during the call.
+    /// Returns the result of `f`, and the number of allocations that this thread makes during `f`.
     pub fn blocks<T>(f: impl FnOnce() -> T) -> (T, usize) {
         let before = BLOCKS.get();
         let made = f();

@@ -24,7 +24,7 @@ impl Agreement {
     }
 }
 
-/// A log that is shared by all callbacks that write to it; clones share the log too.
+/// A log that several callbacks share. Clones refer to the same log.
 #[derive(Clone, Debug, Default)]
 pub struct Listener(Arc<Mutex<Heard>>);
 

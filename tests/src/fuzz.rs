@@ -200,8 +200,8 @@ pub fn pieces(m: &mut Module, case: &Case, _: &Recipe) -> Result<(), Failure> {
 /// second derivatives in reverse mode.
 pub fn recordings(m: &mut Module, case: &Case, recipe: &Recipe) -> Result<(), Failure> {
     if recipe.wild {
-        // In wild programs (their floats may be infinities, nan and numbers near poles) only values are compared: where
-        // numbers overflow, an absent tangent and zero times infinity differ.
+        // In wild programs (their floats may be infinities, nan and numbers near poles) compare values only: where
+        // numbers overflow, an absent tangent differs from a product of zero and infinity.
         return recorded::values(m, case);
     }
     recorded::first_order(m, case)?;

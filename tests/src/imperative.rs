@@ -88,8 +88,8 @@ pub enum Position {
     Iteration(i64, i64, usize),
 }
 
-/// The value of a write, `sin(scale x) + shift`. x is read from a place: a single element, or a view of the shape that
-/// is written.
+/// The value of a write, `sin(scale x) + shift`. The operand x is read from a place of the array: a single element, or
+/// a view of the shape that is written.
 #[derive(Clone, Debug)]
 pub struct Value {
     from: Place,
@@ -216,7 +216,7 @@ impl Draw {
         Place { array, steps }
     }
 
-    /// Draws a place that has a single element.
+    /// Draws a place that is a single element.
     fn element(&mut self) -> Place {
         let mut place = self.place();
         let mut shape = self.shapes[place.array].clone();

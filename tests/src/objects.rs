@@ -12,12 +12,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tapeloom::object::Object;
 use tapeloom_ir::{ArrayType, Dtype, Tensor};
 
-/// An object with arguments, and the results of machine code in memory.
+/// An object with arguments for a call, and the expected results: those of machine code in memory.
 #[derive(Clone)]
 pub struct ObjectCase {
     /// The object. Different objects of a program have different names.
     pub object: Object,
-    /// The arguments of the entry. If the number of rows is an argument as well, it is the leading extent of arrays with rows.
+    /// The arguments of the entry. If the number of rows is an argument, it is given by the leading extent of the
+    /// arrays with rows.
     pub args: Vec<Tensor>,
     /// The expected results.
     pub want: Vec<Tensor>,
@@ -26,9 +27,9 @@ pub struct ObjectCase {
 /// The commands by which C programs are compiled and run.
 #[derive(Clone, Debug)]
 pub struct Toolchain {
-    /// The compiler, with options.
+    /// The command of the compiler, with its options.
     pub compile: Vec<String>,
-    /// Options behind the objects.
+    /// The options that follow the objects in the command.
     pub link: Vec<String>,
     /// The command that runs a program, such as an emulator; empty for none.
     pub run: Vec<String>,
@@ -44,8 +45,8 @@ impl Toolchain {
         Toolchain::of(&["cc", "-std=c11", "-O1", "-Wall", "-Wextra", "-Werror"], &["-lm"], &[])
     }
 
-    /// Returns a compiler with its options, options behind the objects, and the command that runs a program, if any.
-    /// `None`, with a message, if a command is missing.
+    /// Returns a toolchain: a compiler with its options, the options that follow the objects, and the command that runs
+    /// a program, if any. If a command is missing, prints a message and returns `None`.
     pub fn of(compile: &[&str], link: &[&str], run: &[&str]) -> Option<Toolchain> {
         for command in [compile, run].into_iter().filter_map(<[&str]>::first) {
             let found = Command::new(command).arg("--version").output();
@@ -60,14 +61,14 @@ impl Toolchain {
     }
 }
 
-/// Says that a test is skipped. The message is written directly, since the test harness drops the output of tests that
-/// pass.
+/// Prints that a test is skipped. The message is written directly to the terminal, because the test harness drops the
+/// output of tests that pass.
 pub fn skipped(why: &str) {
     use std::io::Write;
     drop(std::io::stderr().write(format!("skipped: {why}\n").as_bytes()));
 }
 
-/// A folder for the files of a test, removed at the end.
+/// A folder for the files of a test, which is removed when this value is dropped.
 pub struct Scratch(PathBuf);
 
 impl Scratch {
@@ -160,7 +161,7 @@ pub fn check(toolchain: &Toolchain, cases: &[ObjectCase]) -> Result<(), Failure>
     Ok(())
 }
 
-/// Returns the bytes of a tensor as another language may have them: a bool that is true is any byte but 0.
+/// Returns the bytes of a tensor as code in another language may pass them: for a bool that is true, any byte but 0.
 fn foreign_bytes(x: &Tensor) -> Vec<u8> {
     let mut bytes = x.bytes().to_vec();
     if x.dtype() == Dtype::Bool {

@@ -14,7 +14,7 @@ use tapeloom::prelude::*;
 pub struct OnXla {
     /// The name of the program in benchmark rows.
     pub name: &'static str,
-    /// The sizes, a list for each row.
+    /// The sizes at which the program is measured: a list of extents for each row of the benchmark.
     pub sizes: &'static [&'static [usize]],
     /// Returns the arguments at a size.
     pub arguments: fn(&[usize]) -> Result<Vec<Tensor>, Failure>,
@@ -85,7 +85,7 @@ pub const ON_XLA: [OnXla; 8] = [
     },
 ];
 
-/// Returns a mixture of k Gaussians in d dimensions, and n points, for the sizes n, d, k.
+/// Returns the parameters of a mixture of k Gaussians in d dimensions, and n points, for the sizes n, d, k.
 fn mixture(size: &[usize]) -> Result<Vec<Tensor>, Failure> {
     let (n, d, k) = (size[0], size[1], size[2]);
     let shapes = [vec![k], vec![k, d], vec![k, d], vec![k, d * (d - 1) / 2], vec![n, d]];
@@ -116,8 +116,8 @@ fn transformer_step(size: &[usize], v: &[Var]) -> Vec<Var> {
     [y].into_iter().chain(g.into_iter().flat_map(|b| [b.qkv, b.out, b.up, b.down])).collect()
 }
 
-/// Returns the mean square of the temperatures of a plate after 50 steps of diffusion, and its derivatives with respect to
-/// the temperatures before and to the conductivity.
+/// Returns the mean square of the temperatures of a plate after 50 steps of diffusion, and its derivatives with respect
+/// to the initial temperatures and to the conductivity.
 fn heat_gradient(u: Var, conductivity: Var) -> Vec<Var> {
     let after = |(u, conductivity): (Var, Var)| {
         let step = move |(_, u): (Var, Var)| {

@@ -29,8 +29,8 @@ pub fn edge_tensors(ty: &ArrayType) -> Vec<Tensor> {
         return Vec::new();
     }
     let all = |x: &dyn Fn(usize) -> f64| tensor_of(ty, |i| Literal::of(ty.dtype, x(i)));
-    // Each order begins at another edge with another stride; strides share no factor with the number of edges, so that
-    // all edges occur.
+    // The orders begin at different edges and use different strides. No stride shares a factor with the number of
+    // edges, so that each order contains all edges.
     let orders = [(0, 1), (3, 5), (8, 9)];
     let turn = |(from, by): (usize, usize)| all(&|i| edge(ty.dtype, from + i * by));
     let mut tensors: Vec<Tensor> = orders.into_iter().map(turn).collect();
@@ -38,7 +38,8 @@ pub fn edge_tensors(ty: &ArrayType) -> Vec<Tensor> {
     tensors
 }
 
-/// Returns the edge with index `i` in a dtype; the smallest and the largest number are those of the dtype.
+/// Returns the edge with index `i` in a dtype. The edges for the smallest and the largest number are those of this
+/// dtype.
 fn edge(dtype: Dtype, i: usize) -> f64 {
     let x = EDGES[i % EDGES.len()];
     match dtype {

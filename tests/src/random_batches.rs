@@ -18,7 +18,7 @@ use tapeloom::prelude::*;
 pub struct Recurrence {
     /// The number of members.
     pub members: usize,
-    /// The numbers of a member, an even number.
+    /// The length of a member's row, an even number.
     pub width: usize,
     /// The trip count of the loop.
     pub times: usize,
@@ -37,17 +37,17 @@ pub enum Form {
     Scan,
     /// `scan_reverse` of the whole batch, with a stack of the carried arrays.
     Reverse,
-    /// Two loops, one in the other.
+    /// Two nested loops.
     Nested,
 }
 
-/// The carried arrays: two numbers-of-members x width, one number for each member, a matrix of all members.
+/// The carried arrays: two arrays `members x width`, one number for each member, and one matrix for all members.
 type State = (Var, Var, Var, Var);
 
 /// A step: the new state from the state, the number of the iteration, and a captured array of members x width.
 type Step = fn(State, Var, Var) -> State;
 
-/// The steps in which each member computes alone; the shared matrix is read.
+/// The steps that compute each member from the member's own values and the shared matrix.
 const ALONE: &[Step] = &[
     |(x, z, y, w), i, _| ((x * 0.6 + i.convert(Dtype::F64) * 0.1).sin(), z, y, w),
     |(x, z, y, w), _, _| (x.dot(w).tanh(), z, y, w),
@@ -56,14 +56,14 @@ const ALONE: &[Step] = &[
     |(x, z, y, w), _, _| (x, z, (y * 0.5 + x.sum_axis(1)).sin(), w),
     |(x, z, y, w), _, _| (x * (y * 0.3).cos().reshape([y.size(), 1]), z, y, w),
     |(x, z, y, w), _, _| {
-        // Two rows of half the width for each member.
+        // Reshape each member to two rows of half the width.
         let [n, d] = [0, 1].map(|axis| x.shape()[axis]);
         let rows = x.reshape([2 * n, d / 2]);
         let half = w.slice((0..d / 2, 0..d / 2));
         ((rows.dot(half) + rows.max_axis(1).reshape([2 * n, 1])).tanh().reshape([n, d]), z, y, w)
     },
     |(x, z, y, w), _, _| {
-        // Each member has a matrix of its own.
+        // Compute a matrix for each member.
         let member = |(x, z): (Var, Var)| {
             let d = x.size();
             (x.reshape([d, 1]) * z.reshape([1, d])).tanh().dot(x) * 0.3
@@ -82,7 +82,7 @@ const ALONE: &[Step] = &[
     |(x, z, y, w), _, _| ((x.cumsum(1) * 0.3).sin(), z, y, w),
     |(x, z, y, w), _, _| (select(x.gt(z), x * 0.8, z * 0.9), z, y, w),
     |(x, z, y, w), _, _| {
-        // Products of transposed arrays.
+        // Multiply transposed arrays.
         let t = w.dot(x.t()).tanh();
         (t.t(), z, y + t.index(0) * 0.1, w)
     },
@@ -96,7 +96,7 @@ const ALONE: &[Step] = &[
     },
 ];
 
-/// The steps in which members use one another's values.
+/// The steps in which a member uses values of other members.
 const TOGETHER: &[Step] = &[
     |(x, z, y, w), _, _| (x - x.mean_axis(0).reshape([1, x.shape()[1]]), z, y, w),
     |(x, z, y, w), _, _| (x, z, y * 0.5 - y.max_axis(0) * 0.1, w),
@@ -130,7 +130,7 @@ const TOGETHER: &[Step] = &[
         (x, z, (y * 0.3).at(places).add(y * 0.2).sin(), w)
     },
     |(x, z, y, w), _, _| {
-        // Attention of members to one another.
+        // Attention: each member reads a weighted sum over all members.
         let scores = x.dot(z.t()) * 0.3;
         let weights = (scores - scores.max_axis(1).reshape([y.size(), 1])).exp();
         let sums = weights.sum_axis(1).reshape([y.size(), 1]);
@@ -160,7 +160,7 @@ const TOGETHER: &[Step] = &[
 ];
 
 impl Recurrence {
-    /// Draws the recurrence of a seed. In a third of them, all members compute alone.
+    /// Draws a recurrence from a seed. In a third of all recurrences, no member uses values of other members.
     pub fn draw(seed: u64) -> Recurrence {
         let mut rng = Rng::new(seed);
         let members = [1, 2, 3, 8, 33, 64, 64, 96, 100, 128][rng.index(10)];
@@ -289,7 +289,8 @@ pub fn pieces(of: &Recurrence) -> Result<bool, Failure> {
                 let wrong = |e| wrong(format!("on {threads} threads: {e}"));
                 Agreement::Exact.check_all(&many, &one).map_err(wrong)?;
             }
-            // Divisions are reported by their first line. No other loop of these programs has so many iterations.
+            // Reports of divided loops are found by the first line of their text. No other loop of these programs has
+            // this number of iterations.
             let divisions = code.explain(args.clone())?.threads();
             let outer = format!(" in {}: ", of.times);
             found |=

@@ -8,7 +8,7 @@ use tapeloom_ir::{ArrayType, Tensor};
 
 /// A printed function with arguments and expected results.
 pub struct SourceCase {
-    /// The name of the function; the names of a program's functions differ.
+    /// The name of the function, which differs from those of the program's other functions.
     pub name: String,
     /// The source.
     pub text: String,
@@ -16,9 +16,9 @@ pub struct SourceCase {
     pub args: Vec<Tensor>,
     /// The expected results.
     pub want: Vec<Tensor>,
-    /// The largest difference of results.
+    /// The largest allowed difference of the results.
     pub agreement: Agreement,
-    /// Whether the compiler may warn of parts that the program does not use. It warns of few random programs.
+    /// Whether the compiler may warn of unused parts of the program. Among random programs, it warns of few.
     pub may_have_unused: bool,
 }
 
@@ -86,8 +86,8 @@ fn main() {
 }
 "#;
 
-/// Compiles a program that calls all functions, runs it, and compares the results. Each function is called twice, with
-/// results that hold other values before.
+/// Compiles a program that calls all functions, runs it, and compares the results. Each function is called twice, the
+/// second time with results that already hold values.
 ///
 /// # Errors
 /// The messages of the compiler, warnings included; the failure of the program; the first result that differs.

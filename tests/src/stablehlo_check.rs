@@ -25,7 +25,7 @@ const OPERATIONS: &str = "stablehlo.add stablehlo.subtract stablehlo.multiply st
     stablehlo.optimization_barrier stablehlo.custom_call stablehlo.cholesky stablehlo.triangular_solve \
     sdy.sharding_constraint stablehlo.fft stablehlo.complex stablehlo.real stablehlo.imag func.call return stablehlo.return";
 
-/// The values of a function that are defined at a line: their types by name.
+/// The values of a function that are defined before a line, with their types, by name.
 #[derive(Clone, Default)]
 struct Scope {
     types: BTreeMap<String, String>,
@@ -39,7 +39,7 @@ struct Opened {
     operands: Vec<String>,
 }
 
-/// Checks the text of a module.
+/// Checks the text of a StableHLO module.
 ///
 /// # Errors
 /// The first line that is wrong, and why.
@@ -52,7 +52,7 @@ pub fn check(text: &str) -> Result<(), Failure> {
     let mut results = String::new();
     for line in text.lines() {
         let at = |why: &str| -> Failure { format!("{why} in `{}`", line.trim()).into() };
-        // The user's line stands behind everything else.
+        // The user's line is the last part of a line, so remove it first.
         let text = line.split(" loc(").next().unwrap_or_default().trim();
         if text.is_empty() || text.starts_with("module ") || text.starts_with("sdy.mesh ") {
             continue;
@@ -105,7 +105,7 @@ pub fn check(text: &str) -> Result<(), Failure> {
         if !known.contains(name) {
             return Err(at("an unknown operation"));
         }
-        // Types and attributes have no names of values.
+        // Skip everything behind ` : `: types and attributes contain no names of values.
         let body = right.split(" : ").next().unwrap_or_default();
         let operands = uses(body);
         let mut found = Vec::new();
@@ -293,7 +293,7 @@ mod tests {
         refused("%2 = stablehlo.constant", "%1 = stablehlo.constant", "defined twice");
         refused("%0 : tensor<3xf64>\n    %2", "%0 : tensor<4xf64>\n    %2", "operands of");
         refused("stablehlo.add", "stablehlo.plus", "unknown operation");
-        // A value of one region is not seen by the other one, nor behind the operation.
+        // A value that one region defines must not be visible in the other region or after the operation.
         refused("call @g(%8)", "call @g(%5)", "before its definition");
         refused("return %3#1", "return %8", "before its definition");
         refused("@g(%8)", "@h(%8)", "no function @h");

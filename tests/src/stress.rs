@@ -16,7 +16,7 @@ use tapeloom_ir::{Module, Tensor};
 
 /// The number of threads that call programs.
 const CALLERS: usize = 16;
-/// A caller whose calls do not progress for this time hangs.
+/// If no call ends within this time, the test fails, because a caller hangs.
 const HUNG: Duration = Duration::from_secs(120);
 
 /// A compiled program with concurrent loops, its arguments, and its results on one thread.

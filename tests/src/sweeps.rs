@@ -164,7 +164,7 @@ impl Mode {
                 Some(Err(e)) => panic!("SWEEP_SEED is no seed: {e}"),
                 None if nightly => {
                     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-                    // The nightly seed is below a million, so that it is easily copied.
+                    // The nightly seed has at most six digits, so that people can copy it easily.
                     since.map_or(SEED, |since| since.as_nanos() as u64 / 1000 % 1_000_000)
                 }
                 None => SEED,

@@ -207,8 +207,8 @@ impl<'t> TextTest<'t> {
             }
         }
         kept.check_code(&module, at[0])?;
-        // The first of three functions is the whole derivative, with the forward and the reverse function inlined.
-        // Print only one form, because the others would repeat it.
+        // The derivative of one function is three functions; the first contains the other two (forward and reverse)
+        // inlined. Print only the first, because the others would repeat it.
         let shown = if at.len() == 3 { &at[..1] } else { &at[..] };
         let printed = print_functions(&module, shown);
         same_again(&printed)?;

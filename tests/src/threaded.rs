@@ -75,12 +75,12 @@ pub const THREADED: [Threaded; 8] = [
 
 const BLOCK: Extents = Extents { batch: 4, tokens: 128, width: 256, heads: 8, blocks: 1 };
 
-/// Returns arrays of irregular numbers of these shapes.
+/// Returns arrays of these shapes, filled with irregular numbers.
 fn waves(shapes: &[&[usize]]) -> Result<Vec<Tensor>, Failure> {
     Ok(shapes.iter().map(|shape| f64s(shape)).collect())
 }
 
-/// Returns a mixture of 25 Gaussians in 10 dimensions, and 10,000 points.
+/// Returns the parameters of a mixture of 25 Gaussians in 10 dimensions, and 10,000 points.
 fn mixture() -> Result<Vec<Tensor>, Failure> {
     waves(&[&[25], &[25, 10], &[25, 10], &[25, 45], &[10_000, 10]])
 }
@@ -90,7 +90,7 @@ pub(crate) fn likelihood(v: &[Var]) -> Var {
     gmm_objective(&p, v[4], 1.0, 0)
 }
 
-/// Returns the temperatures of a plate after 50 steps of diffusion; the border is 0.
+/// Returns the temperatures of a plate after 50 steps of diffusion. Temperatures on the border are 0.
 pub(crate) fn stencil(v: &[Var]) -> Vec<Var> {
     let step = |(_, u): (Var, Var)| {
         let [n, m] = [0, 1].map(|axis| u.shape()[axis]);

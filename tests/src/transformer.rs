@@ -98,7 +98,7 @@ mod tests {
         let size = Extents { batch: 2, tokens: 24, width: 64, heads: 4, blocks: 2 };
         let (blocks, x) = data(size, Dtype::F64).unwrap();
         let explained = jit(step(size)).explain((&blocks, &x)).unwrap();
-        // A stage that changes nothing has no text, so take the last text that is not empty.
+        // A stage that changed nothing has no text, so take the last stage with a text.
         let program = explained.stages().iter().rev().map(|s| &s.text).find(|t| !t.is_empty());
         let program = program.unwrap();
         let kernels = explained.kernels();

@@ -38,7 +38,7 @@ pub fn devices_or_skip(count: usize) -> Option<Client> {
     }
 }
 
-/// Returns whether an element is a subnormal float. XLA takes these for zero on CPUs.
+/// Returns whether an element is a subnormal float. On CPUs, XLA treats subnormal floats as zero.
 pub fn has_subnormals(x: &Tensor) -> bool {
     let least = match x.dtype() {
         Dtype::F32 => f64::from(f32::MIN_POSITIVE),

@@ -789,7 +789,7 @@ fn median(samples: usize, batch: usize, mut run: impl FnMut() -> Outcome<()>) ->
     Ok(middle(times))
 }
 
-/// Measures programs on a plugin of XLA, and on this machine's own engine.
+/// Measures programs on a plugin of XLA, and on tapeloom's machine code.
 fn on_xla(print: Print<'_>) -> Outcome<()> {
     if std::env::var_os(PLUGIN_VARIABLE).is_none_or(|path| path.is_empty()) {
         eprintln!("no rows of XLA, because {PLUGIN_VARIABLE} is not set");
@@ -829,12 +829,13 @@ fn on_xla(print: Print<'_>) -> Outcome<()> {
     Ok(())
 }
 
-/// Returns the seconds of a call that adds 1 to n numbers on the device, each call to the results of the one before.
+/// Returns the time in seconds of a call that adds 1 to n numbers on the device. Each call gets the results of the
+/// previous call.
 fn calls_on_device(client: &Client, n: usize) -> Outcome<f64> {
     let f = jit(|x: Vec<Var>| x.into_iter().map(|x| x + 1.0).collect::<Vec<_>>());
     let f = f.on(Target::Xla(client.clone()));
     let mut x = xla::upload(client, &vec![Tensor::from(0.0); n])?;
-    // The number of calls of which only the last is waited for.
+    // The number of calls between two waits. Only the last call of them is waited for.
     let batch = 8000 / n.max(8);
     let seconds = median(9, 1, || {
         for _ in 0..batch {
@@ -845,7 +846,7 @@ fn calls_on_device(client: &Client, n: usize) -> Outcome<f64> {
     Ok(seconds / batch as f64)
 }
 
-/// Measures programs on one thread, on two, and on as many as there are.
+/// Measures programs on one thread, on two threads, and on all threads of the machine.
 fn threads(print: Print<'_>) -> Outcome<()> {
     let all = tapeloom_backend::threads(0).get();
     let words: Vec<String> = words().collect();
@@ -857,12 +858,13 @@ fn threads(print: Print<'_>) -> Outcome<()> {
             [1, 2, all].into_iter().filter(|n| *n <= all.max(2)).collect();
         let programs: Vec<_> =
             counts.iter().map(|n| (*n, jit(|v: Vec<Var>| (of.program)(&v)).threads(*n))).collect();
-        // Runs take turns, so that a change of the machine's speed affects all of them.
+        // Run the programs in turns, so that a change of the machine's speed affects all of them alike.
         let mut times = vec![Vec::new(); programs.len()];
         let mut results = Vec::new();
         for round in 0..6 {
             for ((_, program), times) in programs.iter().zip(&mut times) {
-                // The first call of a turn wakes threads that sleep, as the first step of a training loop does.
+                // The first call of a turn is not timed: it wakes sleeping threads, as the first step of a training
+                // loop does.
                 let result = program.call(&args)?;
                 if round == 0 {
                     results.push(result);
@@ -886,8 +888,8 @@ fn threads(print: Print<'_>) -> Outcome<()> {
     callers(print)
 }
 
-/// Measures what threads cost where they do not help: calls of a program that is too small for pieces, and calls of one
-/// program by sixteen threads at the same time.
+/// Measures the cost of threads where they do not help: in calls of a program that is too small to be cut into pieces,
+/// and in calls of one program by sixteen threads at the same time.
 fn callers(print: Print<'_>) -> Outcome<()> {
     let f = |x: Var| (x.sin() * x).sum();
     let x = Tensor::full(&[1000], 0.5)?;
@@ -1063,7 +1065,8 @@ fn scalar_call() -> Outcome<f64> {
     Ok(1e9 * median(101, 10_000, call)?)
 }
 
-/// Returns the nanoseconds of a call that allocates nothing, of a `Compiled`, which skips the search for a program.
+/// Returns the time in nanoseconds of a call that allocates nothing: a `Compiled`, which skips the search for a
+/// program, writes to existing results.
 fn scalar_call_into() -> Outcome<f64> {
     let x = Tensor::from(0.5);
     let f = jit(scalar()).compile(&x)?;
@@ -1088,7 +1091,8 @@ fn unrolled(n: usize) -> Outcome<Vec<(&'static str, f64)>> {
     let mut stages =
         vec![("trace", 0.0), ("transform", 0.0), ("simplify", 0.0), ("lower", 0.0), ("code", 0.0)];
     for (name, time) in explanation.timings() {
-        // Every stage between transforms and lowering counts as simplification.
+        // The benchmark has one row for simplification, which sums the times of all stages between transforms and
+        // lowering.
         let i = stages.iter().position(|s| s.0 == name).unwrap_or(2);
         stages[i].1 += time.as_secs_f64() * 1e3;
     }

@@ -58,7 +58,7 @@ pub enum Agreement {
     Close,
     /// Equal bits, up to the sign of zero.
     Exact,
-    /// Where the expected number is finite, the tolerance of `Close`; where it is infinite or nan, any number agrees.
+    /// If the expected number is finite, the tolerance of `Close`. If it is infinite or nan, any number is accepted.
     CloseWhereFinite,
 }
 

@@ -107,7 +107,7 @@ pub fn run_ops(text: &str) -> Result<Score, Box<dyn std::error::Error>> {
 /// The results of a run of a program.
 type Results = Result<Vec<Tensor>, tapeloom::Error>;
 
-/// A golden case's value or vjp as a program.
+/// The value or the vjp of a golden case, as a program.
 pub struct GoldenProgram {
     /// The name of the operation, with `vjp of` before it for derivatives.
     pub name: String,
@@ -174,7 +174,7 @@ pub fn golden_programs(
     Ok(all)
 }
 
-/// Returns the closure on XLA, with room for the residuals of 40 iterations of each loop.
+/// Returns the closure compiled for XLA. Each loop may save residuals of at most 40 iterations.
 fn on_xla<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B>(
     of: Jit<A, B, F>,
     client: &Client,
@@ -229,7 +229,8 @@ fn run_case(case: &Value, f: &Operation) -> Result<(), String> {
     Ok(())
 }
 
-/// An operation as a function of its differentiated inputs to its differentiated outputs, with the other inputs fixed.
+/// An operation with the inputs that are not differentiated held fixed: a function from the differentiated inputs to
+/// the differentiated outputs.
 #[derive(Clone)]
 struct Part {
     f: Operation,

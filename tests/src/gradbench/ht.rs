@@ -23,7 +23,8 @@ struct Hand<T> {
     rest: T,
     /// The weights with which bones move vertices, `[vertices, bones]`.
     weights: T,
-    /// For each point, the vertex to which it belongs or the three vertices of its triangle, `[1 or 3, points]`.
+    /// For each point: one vertex to which the point belongs, or the three vertices of its triangle, `[1 or 3,
+    /// points]`.
     corners: T,
     /// The measured points, `[points, 3]`.
     points: T,

@@ -149,7 +149,7 @@ impl Generator<'_, '_> {
                     *y = b.emit1(Scalar::Tanh, &[*y]);
                 }
             }
-            // This equation reads the old and the written vector.
+            // A product of the vector before the write and the vector after it, so that both versions are needed.
             let both = b.emit1(Scalar::Mul, &[params[0], early.unwrap_or(params[0])]);
             results.push(b.emit1(Scalar::Sin, &[both]));
             results.extend(if turn.is_multiple_of(2) { early } else { put() });

@@ -143,7 +143,7 @@ impl Generator<'_, '_> {
         let p = self.condition(j, &x.ty.shape);
         let y = self.second(&x, j);
         let pair = if self.rng.index(2) == 0 { [x.atom, y.atom] } else { [y.atom, x.atom] };
-        // At least one side is a value: if both were literals, the shape of the result would be unknown.
+        // Make at least one side a value, because two literals would leave the shape of the result unknown.
         self.push(Scalar::Select, &[p, pair[0], pair[1]], x.bound.max(y.bound));
     }
 

@@ -234,8 +234,8 @@ impl Generator<'_, '_> {
 
     // -- Picking ------------------------------------------------------------------------------------
 
-    /// Returns the latest value of this dtype, or the one `back` positions before it; if there is none, a converted
-    /// value.
+    /// Returns the value of this dtype that is `back` positions before the latest one; if there is none, a value
+    /// converted to this dtype.
     fn pick(&mut self, dtype: Dtype, back: u8) -> Value {
         let of: Vec<usize> =
             (0..self.values.len()).filter(|k| self.values[*k].ty.dtype == dtype).collect();
@@ -250,7 +250,7 @@ impl Generator<'_, '_> {
         self.convert(&x, dtype)
     }
 
-    /// Returns the latest value of any dtype, or the one `back` positions before it.
+    /// Returns the value that is `back` positions before the latest value of any dtype.
     fn any(&mut self, back: u8) -> Value {
         let n = self.values.len();
         let k = n - 1 - usize::from(back) % n;
@@ -258,13 +258,13 @@ impl Generator<'_, '_> {
         self.values[k].clone()
     }
 
-    /// Returns the latest value of any dtype, or the one `back` positions before it, with bools converted to i32.
+    /// Returns the value that is `back` positions before the latest value of any dtype, with bools converted to i32.
     fn number(&mut self, back: u8) -> Value {
         let x = self.any(back);
         if x.ty.dtype == Dtype::Bool { self.convert(&x, Dtype::I32) } else { x }
     }
 
-    /// Returns the latest value of any dtype, or the one `back` positions before it, converted to f64 unless it is a
+    /// Returns the value that is `back` positions before the latest value of any dtype, converted to f64 unless it is a
     /// float.
     fn float(&mut self, back: u8) -> Value {
         let x = self.any(back);

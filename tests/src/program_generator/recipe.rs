@@ -35,7 +35,7 @@ pub struct Recipe {
 
 /// The largest number of steps in the body of a random program, and in the body of a function that it calls.
 const LENGTH: [usize; 2] = [14, 5];
-/// Extents of arrays: small ones, ones around the number of vector lanes, and ones of many vectors.
+/// Extents of arrays: small extents, extents near the number of vector lanes, and extents of many vectors.
 const SMALL: [usize; 6] = [1, 2, 3, 4, 5, 2];
 const MIDDLE: [usize; 8] = [6, 7, 8, 9, 15, 16, 17, 31];
 const LARGE: [usize; 8] = [32, 33, 63, 65, 100, 127, 257, 1000];

@@ -50,7 +50,7 @@ fn outcome<F: Fn(Var) -> Gradient>(
 pub fn policies(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
     let (program, log, x) = (Rc::new(program.clone()), Listener::default(), program.argument());
     let policy = about(&policy(rng), &program.steps);
-    // Both programs have the same calls, because calls determine the order in which cotangents are summed.
+    // Both programs must have the same calls, because calls determine the order in which cotangents are summed.
     let all = checkpoint(meaning(program.clone(), log.clone(), true), Policy::Everything);
     let under = checkpoint(meaning(program, log.clone(), false), policy.clone());
     let (all, under) = (Rc::new(all), Rc::new(under));
@@ -84,7 +84,7 @@ fn least(error: &Error) -> Result<Option<u64>, Failure> {
     }
 }
 
-/// Returns whether a loop of the program contains, at any depth, a loop of unknown trip count.
+/// Returns whether a loop of the program contains, at any depth, a loop whose trip count is known only at run time.
 fn nests_unknown_length(program: &Program) -> bool {
     use Iterations::{Counted, Runtime, Until};
     let unknown = |s: &Step| matches!(s, Step::Iterations(Runtime | Counted | Until, ..));
@@ -243,8 +243,8 @@ pub fn figures(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
     let (tape, beside) = taken(&e);
     // A branch in the reverse pass copies carries that other equations may still read.
     let copies = if twice || branches { tape } else { 0 };
-    // The tape of a loop of unknown length has as many slots as the budget allows. It counts beside the reported tape
-    // if the loop runs again in a second derivative, or in a recomputed iteration of an enclosing loop.
+    // The tape of a loop of unknown trip count has as many slots as the budget allows. If the loop runs again, in a
+    // second derivative or in a recomputed iteration of an enclosing loop, that tape adds to the reported one.
     let recomputed = twice || nests;
     let slots = match &policy {
         Policy::Bytes(n) | Policy::About(n) if recomputed => (*n).min(1 << 20),
@@ -395,8 +395,8 @@ pub fn rounding(program: &Program, _: &mut Rng) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Checks that values and gradients, of the program and of a batch of it, have the same bits on one and on several
-/// threads, if loops are cut into tiny pieces.
+/// Values and gradients of a program and of a batch of it must have the same bits on one and on several threads, even
+/// if loops are cut into tiny pieces.
 pub fn pieces(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
     let policy = about(&policy(rng), &program.steps);
     let log = Listener::default();

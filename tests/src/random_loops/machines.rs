@@ -149,8 +149,8 @@ fn counted(
         let accesses = |c: &Counts| c.others.count() + c.taped() + c.inputs;
         same("accesses", accesses(a), accesses(b))?;
         same("stores", a.others.stores, b.others.stores)?;
-        // An argument that is reread from its own memory is not on the tape. So blocks of the tape are compared only if
-        // no argument is reread.
+        // If an argument is reread from its own memory, it is not on the tape. So compare the blocks that use the tape
+        // only if no argument is reread.
         let taped = a.inputs == 0;
         if taped {
             same("blocks", a.blocks, b.blocks)?;

@@ -126,7 +126,7 @@ impl Program {
         let only = only.or((rng.index(3) == 0).then_some(CHOICES));
         let mut draw = Draw { rng, only, nests, factors, room: ITERATIONS };
         let mut steps = draw.list(3, 3);
-        // Every program ends with a loop.
+        // Every program ends with a loop, so append one.
         steps.push(if nests { draw.nest() } else { draw.iterations(2) });
         Program { extent, steps }
     }

@@ -298,8 +298,8 @@ impl Maps {
         out
     }
 
-    /// The reverse pass of a convolution: from the cotangent `ct` of its result, adds the cotangents of its weights,
-    /// biases and input maps.
+    /// The reverse pass of a convolution: from the cotangent `ct` of its result, computes the cotangents of its
+    /// weights, biases and input maps, and adds them to the given arrays.
     fn back(&self, w: &[f64], ct: &Maps, of_w: &mut [f64], of_b: &mut [f64], of_x: &mut [f64]) {
         let maps = ct.numbers.chunks(ct.edge * ct.edge);
         of_b.iter_mut().zip(maps).for_each(|(b, map)| *b += map.iter().sum::<f64>());

@@ -65,8 +65,7 @@ pub const READINGS: &[Kernel] =
 pub struct Kernel {
     /// The name of the kernel.
     pub name: &'static str,
-    /// The variant of the function: that of the TapeFlow study's program, that of textbooks, or that which the study's
-    /// tables measure.
+    /// The variant of the function: as in the TapeFlow study's program, as in textbooks, or as in the study's tables.
     pub form: Form,
     /// The extents at which the kernel is run; the kernel's module explains them.
     pub sizes: Sizes,

@@ -608,7 +608,7 @@ const FACTORS: [&[u64]; 5] = [&[4], &[32], &[64], &[128], &[256]];
 const WIDE: u64 = 4096;
 
 fn depths(runs: &mut Runs) -> Result<Outcome, Failure> {
-    // Three columns at the edges, and between them a number that all factors divide.
+    // The grid has three columns at each edge, and between them a number of columns that all unroll factors divide.
     let study = Study { size: &[128, 259], ..STUDIES[at("pathfinder")] };
     let (mut all, mut faster, mut padded) = (Vec::new(), Vec::new(), Vec::new());
     for unroll in FACTORS {

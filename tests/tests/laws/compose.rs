@@ -98,7 +98,8 @@ fn walk(
         if outlined(m, case.f) != outlined(m, next.f) {
             return Err("a call that the user wants to stay was lost".into());
         }
-        // Passes that may reassociate are slow, and sequences of `LENGTH` transforms contain no new patterns for them.
+        // Do not run slow passes (those that may reassociate) on sequences of `LENGTH` transforms, which contain no new
+        // patterns for them.
         let relaxed = depth < LENGTH;
         same_numbers(m, &next, Demand { relaxed, ..Demand::default() })?;
         Ok::<_, Failure>(next)

@@ -114,8 +114,8 @@ fn derivatives_are_those_of_jax_and_of_differences() {
             Ok(got) => differ(&got, want, within(&case)),
             Err(e) => Some(e.to_string()),
         });
-        // Every seventh case is also checked to second order. Windows without elements are left out, because their
-        // maximum is infinite.
+        // Every seventh case is also checked to second order. Windows without elements are left out of that, because
+        // their maximum is infinite.
         let finite = case.out[0].numbers().all(f64::is_finite);
         if i % 7 == 0 && finite && case.args[0].dtype() == Dtype::F64 {
             why = why.or(check_grads(loss, &case.args, 2).err().map(|e| e.to_string()));
@@ -140,7 +140,7 @@ fn products_over_windows_are_written_as_convolutions() {
         for text in [&value, &gradient] {
             check(text).unwrap_or_else(|e| panic!("{}: {e}\n{text}", case.name));
         }
-        // Without spatial axes there are no windows, nor for a kernel of one element; empty arrays have no products.
+        // Skip cases that are not written as convolutions: no spatial axes, a kernel of one element, empty arrays.
         let of_one =
             case.args.get(1).is_none_or(|w| w.shape().iter().rev().take(2).any(|n| *n < 2));
         let is_empty = case.args.iter().chain(&case.out).any(|x| x.elements() == 0);
@@ -159,14 +159,14 @@ fn products_over_windows_are_written_as_convolutions() {
     assert!(count > 200, "{count} convolutions");
 }
 
-/// XLA computes the recorded values and gradients.
+/// The recorded values and gradients must agree with those of XLA.
 #[test]
 fn xla_computes_the_values_of_jax() {
     let Some(client) = client_or_skip() else { return };
     compare_on(&client, None);
 }
 
-/// The same on two devices, with arguments that are divided along one of their axes.
+/// Convolutions on two devices, with arguments that are divided along one axis, must have the recorded values.
 #[test]
 fn xla_computes_the_values_of_jax_on_two_devices() {
     let Some(client) = devices_or_skip(2) else { return };

@@ -132,8 +132,7 @@ fn linear_in(m: &mut Module, case: &Case, linear: &[bool]) -> Result<(), Failure
         _ => Linearity::Constant,
     };
     let roles: Vec<Linearity> = e.operands.iter().map(role).collect();
-    // The primitive `dropped` is linear only where no result that depends on it is read, which this test does not
-    // ensure.
+    // Skip `dropped`: it is linear only if no result that depends on it is read, which this test does not ensure.
     if !e.op.is_linear(m, &roles) || e.op.name() == "dropped" {
         return Ok(());
     }

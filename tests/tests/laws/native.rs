@@ -69,7 +69,7 @@ fn vector_code_equals_the_interpreter() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-/// Machine code on several threads has the bits of one thread, for all primitives and their derivatives.
+/// For all primitives and their derivatives, machine code must have the same bits on several threads as on one.
 #[test]
 fn threads_change_no_bit() {
     static CUT: AtomicUsize = AtomicUsize::new(0);
@@ -88,7 +88,7 @@ fn threads_change_no_bit() {
     assert!(cut > 100, "only {cut} programs are cut");
 }
 
-/// Pieces that run at the same time have private memory of their own. Each piece fills its private array 100 times and
+/// Pieces that run at the same time must use different private memory. Each piece fills its private array 100 times and
 /// sums it in the other direction, so threads that shared an array would read each other's numbers.
 #[test]
 fn threads_share_no_private_memory() {
@@ -157,8 +157,7 @@ fn sums_start_at_zero() {
                 }
             }
         }
-        // These extents reach both loops and the matrix library, which has special paths for small and for thin
-        // products.
+        // The extents cover loops and the matrix library, including its special paths for small and for thin products.
         let extents = [1, 2, 5, 16, 40];
         for rows in extents {
             for columns in extents {
@@ -274,7 +273,8 @@ fn pairs(ty: &ArrayType, k: usize) -> Tensor {
         let edge = EDGES[(if k == 1 { i / n } else { i + 5 * k }) % n];
         let least = Literal { dtype: ty.dtype, bits: 1 };
         match ty.dtype {
-            // The smallest number of f64 is 0 in f32, which gets its own; conversion to integers saturates infinities.
+            // The smallest positive f64 is 0 in f32, so use the smallest f32. Conversion of infinities to integers
+            // saturates.
             Dtype::F32 if edge == 5e-324 => least,
             Dtype::Bool => Literal::bool((i / 3 + k).is_multiple_of(2)),
             dtype => Literal::of(dtype, edge),

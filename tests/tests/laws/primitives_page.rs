@@ -128,7 +128,7 @@ fn page() -> String {
 }
 
 fn row(d: &Doc) -> String {
-    // The derivative by each operand gets its own line in the table cell.
+    // In the table cell, the derivative with respect to each operand gets a line of its own.
     let derivative = cell(&d.derivative).replace("; ∂", "<br>∂");
     let (math, types, edges) = (cell(&d.math), cell(&d.types), cell(&d.edges));
     format!("| `{}` | {math} | {types} | {derivative} | {edges} |\n", d.name)

@@ -300,8 +300,8 @@ fn reads_of_a_shared_array_add_to_one_total() {
     let [(many, w2), (same, w3)] = sizes.map(|size| cost(64, size));
     assert_eq!(many, same, "equations do not depend on the size");
     assert!(many <= 10 * 64, "{many} equations for 64 reads");
-    // With 56 more reads the work must grow by the same amount at both sizes, and with a larger array by the same
-    // amount for both numbers of reads.
+    // With 56 more reads, the work must grow by the same amount for both array sizes. With the larger array, it must
+    // grow by the same amount for both numbers of reads.
     assert_eq!(w2 - w0, w3 - w1, "{w0} {w1} {w2} {w3}");
     assert!(w1 <= 8 * 16 + 4 * 4096 && w3 <= 64 * 16 + 4 * 4096, "{w1} {w3}");
 }

@@ -63,7 +63,7 @@ pub(crate) fn weighted(results: Vec<Var>) -> Var {
     floats.map(one).reduce(|x, y| x + y).unwrap_or(zeros([], Dtype::F64))
 }
 
-/// Panics with all differences, if there are any.
+/// Panics with a list of all differences, if there are any.
 #[track_caller]
 pub(crate) fn report(wrong: &[String]) {
     assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));

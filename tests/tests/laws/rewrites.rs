@@ -247,8 +247,8 @@ fn at_site(
     let operands: Vec<Vec<Tensor>> = args.iter().map(|t| variants(row, t)).collect();
     let most = operands.iter().map(Vec::len).max().unwrap_or(1);
     for n in 0..most {
-        // Each operand takes the edge cases (zeros, infinities, nan) in another order, so that different ones are
-        // combined.
+        // Each operand takes the edge cases (zeros, infinities, nan) in a different order, so that different edge cases
+        // meet.
         let pick = |(k, all): (usize, &Vec<Tensor>)| match n {
             0 => all[0].clone(),
             _ if all.len() == 1 => all[0].clone(),

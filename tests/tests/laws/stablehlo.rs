@@ -18,7 +18,7 @@ use tapeloom_transforms::{BEFORE_STABLEHLO, vjp};
 const ALL: Options =
     Options { custom_calls: true, max_steps: Some(8), locations: true, shardings: None };
 
-/// Returns the text of a function, checked, or the message of the error.
+/// Returns the text of a function after its check, or the message of the error.
 fn written(m: &Module, f: FuncId, options: &Options) -> Result<String, String> {
     match text(m, f, options) {
         Ok(text) => match check(&text) {
@@ -78,7 +78,7 @@ fn random_programs_are_written() {
     }
 }
 
-/// The programs of the conformance suite, with their derivatives.
+/// Writes the programs of the conformance suite with their derivatives, and checks the texts.
 #[test]
 fn golden_cases_are_written() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/golden/ops.jsonl");
@@ -106,8 +106,8 @@ fn errors_have_the_line() {
     assert!(text.contains(&format!("loc(\"{}\":{line}:", file!())), "{text}");
 }
 
-/// Returns functions that each call the one before twice; the first one is the sine. The last one has `2^depth` calls if
-/// each call is replaced by a copy.
+/// Returns a chain of functions: the first is the sine, and each of the others calls its predecessor twice. The last
+/// one has `2^depth` calls if each call is replaced by a copy.
 fn recursion(depth: usize) -> Module {
     let mut text = "func @f0(%0: f64[]) -> (f64[]) {
   %1: f64[] = sin %0

@@ -17,7 +17,7 @@ use tapeloom_transforms::{BEFORE_STABLEHLO, vjp};
 const OPTIONS: Options =
     Options { custom_calls: true, max_steps: Some(40), locations: true, shardings: None };
 
-/// Primitives whose results at edges differ in XLA, each with the reason.
+/// Primitives whose results at edge cases differ in XLA, each with the reason for the difference.
 const OTHERWISE: &[(&str, &str)] = &[
     ("polygamma", "nan at infinity"),
     ("zeta", "nan at infinity, and other poles"),
@@ -27,15 +27,15 @@ const OTHERWISE: &[(&str, &str)] = &[
     ("vjp of digamma", "polygamma at infinity"),
 ];
 
-/// The outcomes of many programs on a plugin.
+/// The numbers of programs with each outcome, for programs run on a plugin.
 #[derive(Default)]
 struct Report {
     /// The mesh among whose devices programs are divided, if any.
     mesh: Option<Mesh>,
     equal: usize,
-    /// Programs that cannot be written.
+    /// The number of programs that cannot be written as StableHLO.
     unwritten: usize,
-    /// Programs with subnormal numbers, which XLA takes for zero.
+    /// The number of programs with subnormal numbers, which XLA treats as zero.
     subnormal: usize,
     wrong: Vec<String>,
 }
@@ -97,7 +97,7 @@ impl Report {
         }
     }
 
-    /// Prints the numbers, and fails if a program is wrong.
+    /// Prints the numbers, and fails if a program has wrong results.
     #[track_caller]
     fn finish(self, least: usize) {
         let Report { equal, unwritten, subnormal, wrong, .. } = self;
@@ -189,7 +189,8 @@ fn random_programs_agree() {
     report.finish(100);
 }
 
-/// Programs, samples and gradients that are divided among devices in many ways have the values of one device.
+/// Programs, samples and gradients must have the same values on one device and if they are divided among devices in
+/// many ways.
 #[test]
 fn programs_on_several_devices_agree() {
     for mesh in [vec![("data", 2)], vec![("data", 2), ("model", 2)]] {
@@ -213,7 +214,7 @@ fn programs_on_several_devices_agree() {
 }
 
 impl Report {
-    /// Compares the vjp of a function, for cotangents of ones, if the function has one.
+    /// If a function has a vjp, compares its results, for cotangents of ones, with those of the interpreter.
     fn gradient(
         &mut self,
         client: &Client,

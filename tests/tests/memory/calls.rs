@@ -5,13 +5,13 @@
 use tapeloom::prelude::*;
 use tapeloom_tests::Counting;
 
-/// The number of allocations of the third call, in which all memory of earlier calls is in place.
+/// Returns the number of allocations of the third call, for which all memory of earlier calls is available.
 fn blocks<T>(mut call: impl FnMut() -> T) -> usize {
     drop((call(), call()));
     Counting::blocks(call).1
 }
 
-/// A call allocates each argument that is a Rust number and each result, and nothing else.
+/// A call must allocate each result, and each argument that is a Rust number, and nothing else.
 #[test]
 fn a_call_of_a_scalar_function_allocates_its_result_only() {
     let f = jit(grad(|x: Var| x.sin() * x));
@@ -25,7 +25,8 @@ fn a_call_of_a_scalar_function_allocates_its_result_only() {
     assert_eq!(blocks(|| compiled.call_into(&x, &mut y).unwrap()), 0);
     assert_eq!(y, f.call(&x).unwrap());
 
-    // The same holds with intermediate results in memory, and for tuples of up to four results.
+    // The number of allocations must be the same with intermediate results in memory, and for tuples of up to four
+    // results.
     let g = jit(|x: Var| {
         let sorted = x.sort(0);
         (sorted.sum(), sorted, (x * 2.0).cumsum(0))
@@ -44,7 +45,7 @@ struct Model<L: tapeloom::tree::Leaf> {
 }
 
 /// Trains with two sets of parameters and optimiser state, which are written alternately. After some steps, a step may
-/// allocate `bytes` bytes, and must give the numbers of ordinary calls.
+/// allocate at most `bytes` bytes. Its results must equal those of ordinary calls.
 fn check(w: &Tensor, x: &Tensor, predict: impl Fn(Var, Var) -> Var + Copy + 'static, bytes: usize) {
     let adam = optim::adam(0.01);
     let init = jit(|(w, b): (Var, Var)| Model { w, b, state: adam.init(&(w, b)) });
@@ -64,7 +65,7 @@ fn check(w: &Tensor, x: &Tensor, predict: impl Fn(Var, Var) -> Var + Copy + 'sta
     (0..4).for_each(|_| advance());
     let (_, most) = Counting::most(&mut advance);
     assert!(most <= bytes, "{most} bytes");
-    // Without given memory, a step allocates all results.
+    // For comparison: a step without given memory allocates all results.
     let (_, most) = Counting::most(|| step.call((&model, x)).unwrap());
     assert!(most > 3 * w.elements() * 4, "{most}");
     let mut other = init.call((w, &b)).unwrap();
@@ -79,9 +80,9 @@ fn a_training_step_into_given_memory_allocates_no_arrays() {
     let (rows, batch) = (300, 8);
     let w = Tensor::full(&[rows, 400], 0.01_f32).unwrap();
     let x = Tensor::full(&[rows, 1], 1.0_f32).unwrap();
-    // The bytes are lists of arguments and results, which has more than eight leaves.
+    // A call with more than eight leaves allocates the lists of its arguments and results: 2 KiB.
     check(&w, &x, |w, x| w * x, 2 << 10);
-    // The matrix library copies blocks of large operands into memory of its own.
+    // The bytes are those into which the matrix library copies blocks of large operands.
     let x = Tensor::full(&[batch, rows], 1.0_f32).unwrap();
     check(&w, &x, |w, x| x.dot(w), w.elements() * 4 / 2);
 }

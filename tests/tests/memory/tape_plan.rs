@@ -84,7 +84,7 @@ fn explained_memory_equals_allocated_memory() {
     assert_eq!(e.tape().bytes(), 3 * 100 * 32 * 8 + 100 * 8);
     let tape = e.tape();
     let layout = tape.layout().unwrap();
-    // Every saved value lies in a region of the tape's layout, here all in region r0.
+    // Every saved value must lie in a region of the tape's layout; in this program all lie in region r0.
     let marked = |r: &&tapeloom_backend::Row| !r.kept.is_empty();
     assert!(
         tape.rows().filter(marked).all(|r| layout.region(r.buffer).is_some()),

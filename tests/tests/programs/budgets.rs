@@ -79,7 +79,7 @@ const PROGRAMS: [(&str, Program); 8] = [
 fn least(error: &Error) -> u64 {
     assert_eq!(error.kind(), Kind::Budget, "{error}");
     let text = error.to_string();
-    // The message must name the values that occupy the bytes, with the lines that compute them.
+    // The message must name the values that take the bytes, with the lines that compute them.
     assert!(text.contains(" bytes are ") && text.matches("budgets.rs:").count() > 1, "{text}");
     let (_, rest) = text.split_once("at least ").unwrap();
     rest.split(' ').next().unwrap().parse().unwrap()
@@ -173,8 +173,8 @@ fn factors_of_matrices_are_within_budgets() {
     }
 }
 
-/// The states that a loop saves for the loop of the reverse pass must count as tape, also if the reverse loop reads a
-/// part of them or reads them from a table.
+/// The states that a loop saves for the loop of the reverse pass must count as tape, even if the reverse loop reads
+/// only a part of them or reads them from a table.
 #[test]
 fn states_that_loops_hand_to_loops_are_within_budgets() {
     let handed = |x: Var| {
@@ -956,7 +956,7 @@ fn calls_change_no_order_of_sums() {
 #[test]
 fn cuts_of_a_loop_over_rows_of_its_operand_change_no_bit() {
     let programs: [Program; 5] = [
-        // In each iteration the row t is read twice.
+        // Each iteration reads row t twice.
         |x| {
             let iteration = |(h, t): (Var, Var)| ((h * 0.9 + t).sin() + t * h * 0.1, ());
             scan(iteration, constant(0.3), x).0 + (x * x.exp()).sum()
@@ -1138,7 +1138,7 @@ fn tables_of_rows_change_no_bit() {
         fori_loop(40, iteration, ());
         read(rows)
     };
-    // An iteration reads the row that it has just written, and adds to it.
+    // Each iteration reads the row that it has just written, and adds to this row.
     let own: Program = |x| {
         let rows = table(x, 3);
         let iteration = |(i, ()): (Var, ())| {
@@ -1159,7 +1159,7 @@ fn tables_of_rows_change_no_bit() {
         fori_loop(40, iteration, ());
         read(rows)
     };
-    // Each row is computed from the row before, which is read twice.
+    // Each row is computed from the previous row, which is read twice.
     let one: Program = |x| {
         let rows = table(x, 1);
         let iteration = |(i, ()): (Var, ())| {

@@ -218,7 +218,7 @@ fn decisions_are_not_made_on_rounded_values() {
     };
     let slopes = under(threshold, 0.3);
     assert!(near(slopes) && slopes[0] == 8.0, "{slopes:?}");
-    // In this program, the comparison that must not be repeated stands in a call with another policy.
+    // The comparison that must not be repeated is in a function that is called with another policy.
     let inner = |x: Var| {
         let below = |y: Var| 0.3 + (y - 0.3).sin() * 2.0;
         let iteration = |y: Var| select(y.gt(0.3), y * y * 10.0, below(y));

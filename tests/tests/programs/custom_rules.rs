@@ -140,7 +140,8 @@ fn a_reverse_rule_that_clips_has_no_forward_mode() -> Result<(), Problem> {
     assert!(problem.message.contains("`min` is not linear"), "{problem}");
     assert!(problem.help.contains("jvp rule"), "{problem}");
 
-    // The linear function exists, because its transpose (the rule) does; running it must give an error.
+    // Tracing must succeed, because the rule gives the transpose of the linear function. Running the linear function
+    // itself must give an error.
     let (mut m, f) = with_rules(rules);
     let of = linearize(&mut m, f, &[true])?;
     let args = [Tensor::from(X.cos()), Tensor::from(1.0)];

@@ -23,7 +23,7 @@ fn on_a_small_stack(f: impl FnOnce() + Send + 'static) {
 /// Makes the primitive that calls a function.
 type How = fn(FuncId) -> Op;
 
-/// All kinds of calls: outlined, inlined, with custom rules.
+/// All kinds of calls that nest: outlined calls, inlined calls, and calls with custom rules.
 const CALLS: &[(&str, How)] = &[
     ("outlined", |function| Call::outline(function).into()),
     ("inlined", |function| Call::inline(function).into()),

@@ -635,7 +635,8 @@ fn densities_have_one_sided_derivatives_at_edges() {
     }
 }
 
-/// Far from the bulk, large terms cancel, and squares overflow or underflow. Values and slopes of mpmath.
+/// Far from the bulk of a distribution, large terms cancel, and squares overflow or underflow. The expected values and
+/// slopes are mpmath's.
 #[test]
 fn distributions_keep_their_digits_in_tails() {
     const INF: f64 = f64::INFINITY;
@@ -747,7 +748,7 @@ fn distributions_keep_their_digits_in_tails() {
     let entropy = |(a, b): (Var, Var)| stats::truncated_normal_entropy(a, b, 1.0);
     check_grads(entropy, (1.5, 3.0), 2).unwrap();
     check_grads(entropy, (-9.0, -8.0), 2).unwrap();
-    // Second derivatives in infinite bounds are 0, too.
+    // The second derivatives with respect to infinite bounds must be 0 as well.
     let both = |(low, high): (Var, Var)| stats::truncated_normal_logpdf(0.5, low, high, 0.0, 1.0);
     let second = run(hessian(both), (-INF, INF)).unwrap();
     assert!(second.numbers().all(|x| x == 0.0), "{second}");

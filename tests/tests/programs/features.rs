@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
-/// Returns the names of all crates that `tapeloom` depends on with these features alone.
+/// Returns the names of all crates on which `tapeloom` depends if only these features are on.
 fn dependencies(features: &str) -> BTreeSet<String> {
     let cargo = std::env::var_os("CARGO").unwrap_or("cargo".into());
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
@@ -19,7 +19,8 @@ fn dependencies(features: &str) -> BTreeSet<String> {
     text.lines().filter_map(|line| Some(line.split(' ').next()?.to_owned())).collect()
 }
 
-/// Returns whether a crate makes machine code. Ids and sets of Cranelift (`cranelift-entity`) serve all crates here.
+/// Returns whether a crate belongs to the generation of machine code. All crates here use the ids and sets of
+/// `cranelift-entity`, so it does not count.
 fn makes_code(name: &str) -> bool {
     let ids = ["cranelift-entity", "cranelift-bitset"];
     (name.starts_with("cranelift") && !ids.contains(&name)) || name == "iced-x86"

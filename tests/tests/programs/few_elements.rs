@@ -57,7 +57,8 @@ fn carries_of_few_elements_have_the_bits_of_the_interpreter() {
     }
 }
 
-/// A body of 400 functions is compiled for vectors of 512 bits. With AVX2 its constants are more than fit registers.
+/// Regression: a body of 400 functions must compile for vectors of 512 bits. With AVX2, its constants do not fit in
+/// registers.
 #[test]
 fn long_bodies_run_in_vectors() {
     if Isa::of_machine() != Isa::Avx512 {

@@ -31,7 +31,7 @@ fn heard(f: impl Fn(&Listener, Var) -> Var + Copy, x: &Tensor) -> String {
         let g = if interpreted { g.interpreted() } else { g };
         g.call(x).unwrap();
         let once = log.take();
-        // The second call of the same program must log the same.
+        // A second call of the same program must make the same entries in the log.
         g.call(x).unwrap();
         assert_eq!(log.take(), once);
         once
@@ -118,7 +118,7 @@ fn for_each_member_that_takes_part_in_their_order() {
         total(|x| cond(x.gt(0.0), side("yes"), side("no"), x), x)
     };
     assert_eq!(heard(branches, &x), "yes 6, no -2, yes 4");
-    // In each iteration, a member is logged only if its loop has not ended.
+    // In each iteration, an entry is logged only for members whose loops have not ended.
     let iterations = |log: &Listener, x: Var| {
         total(|x| while_loop(|c: Var| c.lt(4.0), |c: Var| see(log, "c", c + 1.0), x), x)
     };
@@ -187,7 +187,7 @@ fn reverse_mode_over_batches_and_batches_of_reverse_mode() {
         let y = cond(x.gt(0.0), side("yes"), side("no"), x);
         while_loop(|y: Var| y.lt(6.0), |y: Var| see(log, "up", y + 3.0), y)
     };
-    // The branch is logged for one member after the other; then each iteration for one member after the other.
+    // The branch logs one entry for each member in turn; then each iteration logs one entry for each member in turn.
     let want = "yes 6, no -2, yes 4, up 1, up 7, up 4, up 7";
     assert_eq!(heard(|log, x| total(|x| f(log, x), x), &x), want);
     assert_eq!(heard(|log, x| grad(|x: Var| total(|x| f(log, x), x))(x), &x), want);

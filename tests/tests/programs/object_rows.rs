@@ -19,7 +19,7 @@ use tapeloom_tests::program_generator::Recipe;
 use tapeloom_tests::{Rng, Sweep};
 use tapeloom_transforms::{BEFORE_CODE, batch};
 
-/// The numbers of rows with which each object is tried.
+/// The numbers of rows for which each object is called.
 const ROWS: [usize; 5] = [0, 1, 7, 64, 1000];
 
 /// Returns rows `start..start + rows` of an array.
@@ -36,24 +36,24 @@ fn one(x: &Tensor, row: usize) -> Tensor {
     Tensor::from_bytes(&ty, part(x, row, 1).bytes()).unwrap()
 }
 
-/// The results of an object for `n` rows, in the documented order. `row` and `block` compute a row and a block.
+/// The expected results of an object for `n` rows. Sums are added in the documented order of blocks and rows.
 struct Totals {
     n: usize,
     stacked: Vec<bool>,
     types: Vec<ArrayType>,
-    /// The bytes of stacked results, and the sums so far.
+    /// For each result: the bytes if it is stacked, the sum so far if it is summed.
     bytes: Vec<Vec<u8>>,
     sums: Vec<Tensor>,
 }
 
 impl Totals {
-    /// Returns zeros. `types` are those of the results of one row.
+    /// Returns the state before any row. `types` are the types of the results of one row.
     fn new(n: usize, stacked: Vec<bool>, types: Vec<ArrayType>) -> Totals {
         let sums = types.iter().map(|ty| Tensor::zeros(&ty.shape, ty.dtype).unwrap()).collect();
         Totals { n, bytes: vec![Vec::new(); types.len()], stacked, types, sums }
     }
 
-    /// Adds the results of a block or of a row.
+    /// Adds the results of a block or of a single row to the totals.
     fn add(&mut self, results: &[Tensor]) {
         let plus = jit(|(x, y): (Var, Var)| x + y);
         for (i, y) in results.iter().enumerate() {
@@ -86,8 +86,8 @@ impl Totals {
     }
 }
 
-/// Returns an object of a function of one row, with the arguments and results of a call for each number of rows. `rows` has as
-/// many rows as the largest of them, and `options` the name.
+/// Returns an object of a function of one row, with the arguments and results of a call for each number of rows. `rows`
+/// has the largest of these numbers of rows, and `options` has the object's name.
 fn cases<R, S, B, X, Y>(
     f: impl Fn((R, S)) -> B,
     (rows, shared): (&X, &Y),
@@ -152,7 +152,7 @@ fn gmm(machine: Machine, ns: &[usize]) -> Vec<ObjectCase> {
     cases(f, (&numbers(&[1000, 3], 3.0), &parameters), ns, machine.options("gmm_rows"))
 }
 
-/// The gradient of the sum of the losses above, which is not the sum of their gradients in every bit.
+/// The gradient of the sum of the losses above. Its bits may differ from the sum of the gradients.
 fn gmm_gradient(machine: Machine, ns: &[usize]) -> Vec<ObjectCase> {
     let (parameters, rows) = (mixture().0, numbers(&[1000, 3], 3.0));
     let loss = |p: &Mixture<Var>, x: Var| gmm_objective(p, x.reshape([1, 3]), 1.0, 0);
@@ -170,7 +170,7 @@ fn gmm_gradient(machine: Machine, ns: &[usize]) -> Vec<ObjectCase> {
     tried(&object, (&rows, &parameters), ns, of_row, of_block)
 }
 
-/// Results of all kinds and dtypes, some of which do not depend on the row.
+/// Results of all kinds and dtypes. Some of them do not depend on the row.
 fn kinds(machine: Machine, ns: &[usize]) -> Vec<ObjectCase> {
     let table = numbers(&[11, 4], 1.0);
     let f = move |((x, i, on), (w, k)): ((Var, Var, Var), (Var, Var))| {
@@ -208,13 +208,14 @@ fn until_far(machine: Machine, ns: &[usize]) -> Vec<ObjectCase> {
     cases(f, (&numbers(&[70, 3], 1.0), &Tensor::from([1.0, 0.5, -1.0])), ns, options)
 }
 
-/// A function without shared arguments and without sums.
+/// A function with neither shared arguments nor sums.
 fn stacked_only(machine: Machine, ns: &[usize]) -> Vec<ObjectCase> {
     let f = |(x, ()): (Var, ())| Stacked(grad(|x: Var| (x.tanh() * x.softplus()).sum())(x));
     cases(f, (&numbers(&[130, 5], 2.0), &()), ns, machine.options("stacked_rows"))
 }
 
-/// The objects of this file, for one machine. `tried` takes some of the numbers of rows with which an object is tried.
+/// The objects of this file, for one machine. `tried` selects, from the numbers of rows, those for which an object is
+/// called.
 pub(super) fn each(machine: Machine, tried: fn(&[usize]) -> &[usize]) -> Vec<ObjectCase> {
     let (gmm, kinds) = (gmm(machine, tried(&ROWS)), kinds(machine, tried(&[0, 1, 16, 200])));
     let gradient = gmm_gradient(machine, tried(&[0, 200]));
@@ -226,7 +227,7 @@ pub(super) fn each(machine: Machine, tried: fn(&[usize]) -> &[usize]) -> Vec<Obj
 fn c_programs_get_the_same_bits() {
     let Some(toolchain) = Toolchain::here() else { return };
     let machines = Machine::here();
-    // The loop over rows is scalar code, which is the same for all instructions.
+    // The loop over rows is scalar code, equal for all instruction sets, so test only the first and the last of them.
     let mut cases = each(machines[0], |rows| rows);
     if let [_, .., best] = machines[..] {
         cases.extend(each(best, |rows| rows));
@@ -234,7 +235,8 @@ fn c_programs_get_the_same_bits() {
     check(&toolchain, &cases).unwrap();
 }
 
-/// Each of the two programs has routines of its own: one factors the matrices of a block, one that of a row.
+/// Each of the two programs of an object has its own routines: one factors the matrices of a block, the other that of a
+/// row.
 #[test]
 fn routines_of_both_programs_have_the_same_bits() {
     let Some(toolchain) = Toolchain::here() else { return };
@@ -250,7 +252,7 @@ fn routines_of_both_programs_have_the_same_bits() {
     check(&toolchain, &cases).unwrap();
 }
 
-/// No byte outside of the arguments, results and workspace is read, and none is read that was not written.
+/// A call must read no byte outside of the arguments, results and workspace, and none that was not written.
 #[test]
 fn objects_read_only_what_they_may() {
     let compiler = ["cc", "-std=c11", "-O1", "-Wall"];
@@ -325,7 +327,8 @@ fn save_linked(object: &Object, folder: &Path) {
     succeeds(Command::new("sh").args(["-c", &link]).current_dir(folder));
 }
 
-/// A Rust program that does not depend on this library: it gets the same bits, and an error for slices of a wrong length.
+/// A Rust program without a dependency on this library must get the same bits, and an error for slices of a wrong
+/// length.
 #[test]
 fn rust_programs_get_the_same_bits() {
     let Some(_) = Toolchain::here() else { return };
@@ -372,7 +375,7 @@ fn rust_programs_get_the_same_bits() {
     assert_eq!(run_rust(folder.path(), &objects), want);
 }
 
-/// The C, Rust and Python programs of the section, with the object of its first program.
+/// The C, Rust and Python programs of the book's section on rows must run, with the object of its first program.
 #[test]
 fn the_programs_of_the_book_print_what_the_page_says() {
     let Some(_) = Toolchain::here() else { return };
@@ -440,7 +443,7 @@ fn headers_state_rows_and_the_order_of_sums() {
     assert!(object.results()[0].per_row && !object.results()[1].per_row);
 }
 
-/// Without rows, sums are zeros and arrays with rows may be null. Without a workspace, the status says so.
+/// For 0 rows, sums are zeros and arrays with rows may be null. A missing workspace is reported by the status.
 #[test]
 fn no_rows_touch_no_memory() {
     let Some(_) = Toolchain::here() else { return };
@@ -470,7 +473,8 @@ int main(void) {
     assert_eq!(output, "0: 0 0 0 0\n0: 5 25 10 20 30\n1\n1\n");
 }
 
-/// `used` and `needed` are the bytes of the block whose records took most, whichever block that is.
+/// The fields `used` and `needed` of the arena are those of the block whose records take the most bytes, whichever
+/// block that is.
 #[test]
 fn the_tape_reports_the_largest_block() {
     let Some(_) = Toolchain::here() else { return };
@@ -510,7 +514,7 @@ int main(void) {
     assert_eq!(output, "1 1\n");
 }
 
-/// Blocks are smaller if the memory of 64 rows does not remain in the cache.
+/// If the memory of 64 rows exceeds the cache, the blocks must be smaller.
 #[test]
 fn blocks_fit_in_the_cache() {
     let f = jit(|(x, w): (Var, Var)| Summed(grad(|w: Var| (x * w).exp().sort(0).sum())(w)));
@@ -523,7 +527,7 @@ fn blocks_fit_in_the_cache() {
     assert!(between.is_power_of_two() && (8..64).contains(&between), "{between}");
 }
 
-/// A network's gradient of a sum holds no gradient of a single row, which is as large as the weights.
+/// The gradient of a sum must not hold gradients of single rows, each of which has the size of the network's weights.
 #[test]
 fn gradients_of_sums_need_less_memory() {
     let loss = |(v, w): (Var, Var), x: Var| x.dot(v).tanh().dot(w).square().sum();
@@ -608,7 +612,7 @@ fn random_case(seed: u64, options: &Options) -> Result<Option<ObjectCase>, Probl
         let f = BEFORE_CODE.observed(&mut m, f, &mut |_| ())?;
         lowered.push(Lowered::of(&m, f, &code, &[])?);
         let program = tapeloom_backend::compile(&m, f, &code)?;
-        // Products by the matrix library are added in another order.
+        // Products by the matrix library are summed in another order than in objects, so skip programs with them.
         let text = program.report().program.to_string();
         if text.lines().any(|l| l.contains("contract") && !l.contains("lanes")) {
             return Ok(None);

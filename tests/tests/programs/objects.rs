@@ -21,7 +21,7 @@ use tapeloom_tests::program_generator::Recipe;
 use tapeloom_tests::{Agreement, Sweep, library_functions};
 use tapeloom_transforms::{BEFORE_CODE, vjp};
 
-/// A machine for which objects are made.
+/// A target for which objects are made: the triple and the instruction set.
 #[derive(Clone, Copy)]
 pub(super) struct Machine {
     triple: &'static str,
@@ -36,13 +36,13 @@ impl Machine {
         Machine { triple: "x86_64-unknown-linux-gnu", isa }
     }
 
-    /// Returns the machines that this one is, from the baseline on.
+    /// Returns the targets whose code can run on this machine, from the baseline on.
     pub(super) fn here() -> Vec<Machine> {
         let sets = Isa::ALL.into_iter().filter(|isa| *isa <= Isa::of_machine());
         sets.map(Machine::x86).collect()
     }
 
-    /// Returns the options of an object whose name ends with that of the machine.
+    /// Returns the options of an object named `name`, with the machine's name at its end.
     pub(super) fn options(self, name: &str) -> Options {
         let Machine { triple, isa } = self;
         let of = if triple.starts_with("aarch64") { "aarch64" } else { isa.name() };
@@ -105,7 +105,8 @@ fn waves(x: Var) -> Var {
 
 /// Programs that call functions of the library that objects link: decompositions, Fourier transforms, special functions.
 fn with_runtime(machine: Machine) -> Vec<ObjectCase> {
-    // Distances between eigenvalues and between singular values decide how well vectors are determined.
+    // Distances between eigenvalues, and between singular values, decide how precisely their vectors are determined. So
+    // make them large.
     let ramp: Tensor = (0..40).map(|i| 50.0 + 5.0 * f64::from(i)).collect();
     let spread = move |a: Var| a + eye(40, Dtype::F64) * constant(ramp.clone());
     let with_vectors = spread.clone();
@@ -118,7 +119,7 @@ fn with_runtime(machine: Machine) -> Vec<ObjectCase> {
     let special = |x: Var| {
         let gamma =
             (x.lgamma(), x.digamma(), x.polygamma(2), x.gammainc(x + 1.0), x.next_after(0.0));
-        // Numbers 0 and 1 are parts of the object, and 3 is a number of the library.
+        // Some orders of a Bessel function are parts of the object (0 and 1), others are functions of the library (3).
         let bessel = (x.i0(), x.bessel_jn(2), x.bessel_yn(1), x.i0e(), x.dawsn());
         (gamma, bessel)
     };
@@ -137,8 +138,8 @@ fn with_runtime(machine: Machine) -> Vec<ObjectCase> {
     ]
 }
 
-/// Returns the object of a function with the results of the interpreter of the loop IR, which adds the terms of all products
-/// in the order in which an object does.
+/// Returns the object of a function with the results of the interpreter of the loop IR, which adds the terms of
+/// products in the same order as an object.
 fn in_order<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B>(
     name: &str,
     machine: Machine,
@@ -161,7 +162,8 @@ fn calls_of_the_runtime_have_the_same_bits() {
     check(&toolchain, &cases).unwrap();
 }
 
-/// Descriptions that are none, or of routines that are too large, have no plan: a call returns its status.
+/// Texts that are no descriptions, or that describe routines that are too large, have no plan: the call must return its
+/// status.
 #[test]
 fn wrong_descriptions_of_routines_are_not_prepared() {
     use tapeloom_runtime::routines::Prepared;
@@ -184,7 +186,7 @@ fn wrong_descriptions_of_routines_are_not_prepared() {
     }
 }
 
-/// The library contains every function that objects do not.
+/// The library `tapeloom-runtime` must contain every function that objects call and do not contain.
 #[test]
 fn the_runtime_has_every_other_function() {
     let (mut recorded, mut others) = (BTreeSet::new(), BTreeSet::new());
@@ -196,7 +198,7 @@ fn the_runtime_has_every_other_function() {
     let names: BTreeSet<&str> = tapeloom_runtime::functions::NAMES.iter().copied().collect();
     let missing: Vec<_> = others.difference(&names).collect();
     assert!(missing.is_empty(), "{missing:?}");
-    // Other numbers and orders of known functions.
+    // Known functions with other numbers and orders than in the programs.
     let known = |name: &str| {
         let family = name.split('_').next().unwrap();
         recorded.contains(name) || others.contains(family)
@@ -205,7 +207,7 @@ fn the_runtime_has_every_other_function() {
     assert!(unused.is_empty(), "{unused:?}");
 }
 
-/// The cases of this file, for one machine.
+/// The objects that the functions above make, for one machine.
 fn all(machine: Machine) -> Vec<ObjectCase> {
     let table = numbers(&[11, 4], 1.0);
     let other = numbers(&[11, 4], 0.5);
@@ -233,7 +235,7 @@ fn all(machine: Machine) -> Vec<ObjectCase> {
     });
     let inputs: Vec<Tensor> = (0..70).map(|i| Tensor::from(0.1 * f64::from(i) - 3.0)).collect();
     let empty = jit(|(x, y): (Var, Var)| (x.sin(), x.sum(), y + 1.0));
-    // Every function whose general part is longer than the usual one, in both dtypes, at arguments for both parts.
+    // Every function whose general part differs from its usual part, in both dtypes, at arguments for both parts.
     let functions = |x: Var| {
         let trigonometric = (x.sin(), x.cos(), x.tan(), x.atan2(1.0 - x), x.hypot(2.0 * x));
         let hyperbolic = (x.sinh(), x.asinh(), x.acosh(), x.atanh(), x.cbrt());
@@ -298,7 +300,7 @@ fn c_programs_get_the_same_bits() {
     check(&toolchain, &cases).unwrap();
 }
 
-/// Where machine code in memory calls the matrix library, the terms are added in another order.
+/// Machine code in memory calls the matrix library, which adds the terms in another order than objects.
 #[test]
 fn products_are_equal_to_rounding() {
     let Some(toolchain) = Toolchain::here() else { return };
@@ -308,7 +310,7 @@ fn products_are_equal_to_rounding() {
     let interpreted = jit(|(a, b): (Var, Var)| a.dot(b)).on(tapeloom::Target::Interpreter);
     let exact = vec![interpreted.call((&args[0], &args[1])).unwrap()];
     Agreement::CLOSE.check_all(&exact, &want).unwrap();
-    // The interpreter of the loop IR adds the terms in the order in which an object does.
+    // The interpreter of the loop IR adds the terms in the same order as an object.
     check(&toolchain, &[ObjectCase { object, args, want: exact }]).unwrap();
 }
 
@@ -338,7 +340,7 @@ fn random_object(
         object => object?,
     };
     let compiled = tapeloom_backend::compile(m, f, &code)?;
-    // Products by the matrix library are added in another order.
+    // Products by the matrix library are summed in another order than in objects, so skip programs with them.
     if compiled
         .report()
         .program
@@ -409,7 +411,7 @@ fn the_baseline_runs_on_a_machine_without_avx() {
     }
 }
 
-/// Returns the body of the first block with this fence in the section of the book's chapter with this title.
+/// Returns the body of the first code block with the info string `fence`, in this section of the book's chapter.
 pub(super) fn block(section: &str, fence: &str) -> String {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../book/src/shipping.md");
     let text = std::fs::read_to_string(file).unwrap();
@@ -418,7 +420,7 @@ pub(super) fn block(section: &str, fence: &str) -> String {
     rest.split_once("```").unwrap().0.to_owned()
 }
 
-/// Compiles a Rust program that links objects, runs it, and returns its output.
+/// Compiles a Rust program with objects to link, runs it, and returns its output.
 pub(super) fn run_rust(folder: &Path, objects: &[String]) -> String {
     let rustc = std::env::var_os("RUSTC").unwrap_or("rustc".into());
     let mut command = Command::new(rustc);
@@ -429,7 +431,7 @@ pub(super) fn run_rust(folder: &Path, objects: &[String]) -> String {
     succeeds(&mut Command::new(folder.join("ours")))
 }
 
-/// Runs a command that must succeed, and returns its output.
+/// Runs a command and returns its output; fails if the command fails.
 pub(super) fn succeeds(command: &mut Command) -> String {
     let output = command.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -464,7 +466,7 @@ fn the_program_of_the_book_prints_what_the_page_says() {
     }
 }
 
-/// Returns whether Python has numpy; if not, says so.
+/// Returns whether Python has numpy; prints a message if not.
 pub(super) fn has_numpy() -> bool {
     let numpy = Command::new("python3").args(["-c", "import numpy"]).output();
     let found = numpy.is_ok_and(|output| output.status.success());
@@ -474,7 +476,7 @@ pub(super) fn has_numpy() -> bool {
     found
 }
 
-/// A function in Python that compares arrays in every bit, except those of nan.
+/// A Python function that compares arrays bit by bit, except for the bits of nan.
 pub(super) const SAME: &str = r#"
 import importlib, sys
 import numpy as np
@@ -635,7 +637,7 @@ fn main() {{
     }
 }
 
-/// The entry returns the status of a routine that failed: that of a library without this routine.
+/// If a routine fails because the linked library lacks it, the entry must return the status of the routine.
 #[test]
 fn the_status_of_a_routine_is_that_of_the_call() {
     let Some(_) = Toolchain::here() else { return };
@@ -747,7 +749,7 @@ fn what_cannot_be_shipped_is_an_error_with_its_line() {
     }
 }
 
-/// The command of a crate makes the objects that its arguments name, and refuses wrong arguments.
+/// The command of a crate must make the objects that its arguments name, and refuse wrong arguments.
 #[test]
 fn a_command_makes_the_objects_of_a_crate() {
     let (square, count) = (jit(|x: Var| x * x), jit(|x: Var| debug_print("x", x)));
@@ -779,7 +781,7 @@ fn a_command_makes_the_objects_of_a_crate() {
         .add("f", |o| square.object(1.0, o))
         .add("f", |o| square.object(2.0, o));
     assert!(twice.run_with(["--list"]).unwrap_err().to_string().contains("two functions"));
-    // An error names the line of the closure, and the other objects are made.
+    // If one function fails, the error must name the line of its closure, and the other objects must be made.
     let one_fails = object::Command::new()
         .add("count", |options| count.object(1.0, options))
         .add("later", |options| square.object(1.0, options));
@@ -788,7 +790,7 @@ fn a_command_makes_the_objects_of_a_crate() {
     assert!(scratch.path().join("later.o").exists());
 }
 
-/// The names of parameters are those of the paths, and differ from one another.
+/// The names of parameters must come from their paths, and differ from one another.
 #[test]
 fn headers_name_arguments_by_their_paths() {
     let f = jit(|(x, p): (Var, Vec<Var>)| (p[0] * x, p[1].gt(0.0)));

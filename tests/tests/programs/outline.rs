@@ -77,8 +77,8 @@ fn iterations_of_a_network_are_calls_of_one_kernel() {
     let (ten, _) = slope(10);
     let (many, entry) = slope(100);
     assert_eq!(many, ten);
-    // One kernel for the forward pass and one for the reverse pass. The first and the last iteration of the reverse
-    // pass differ from the others and are not calls.
+    // Expect one kernel for the forward pass and one for the reverse pass. The first and the last iteration of the
+    // reverse pass differ from the others, and are inlined.
     assert_eq!(count(&ten, "kernel "), 2, "{ten}");
     assert_eq!(count(&entry, "call "), 198, "{entry}");
 }
@@ -91,8 +91,7 @@ fn a_determinant_by_cofactors_is_a_kernel_a_size() {
         let numbers = (0..n * n).map(|i| (1.0 + i as f64 * i as f64).sin());
         let a = Tensor::new(&[n, n], numbers.collect::<Vec<f64>>()).unwrap();
         let (callees, entry) = kernels(&jit(determinant(n)).explain(&a).unwrap());
-        // Size one has no kernel, because its body is smaller than a call; size n has none, because it is called only
-        // once.
+        // Expect no kernel for size one, whose body is smaller than a call, nor for size n, which is called only once.
         assert_eq!(count(&callees, "kernel "), n - 2);
         assert_eq!(count(&entry, "call "), n);
         assert_eq!(count(&callees, "call "), (3..n).sum::<usize>());

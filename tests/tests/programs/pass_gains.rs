@@ -71,7 +71,7 @@ fn rod(x: Var, p: Var) -> Var {
     u.get().square().sum()
 }
 
-/// Relaxation of the temperatures of a plate, in place.
+/// Relaxes the temperatures of a plate, in place.
 fn plate(x: Var, p: Var) -> Var {
     let [n, m] = [x.shape()[0], x.shape()[1]];
     let u = Ref::new(x);

@@ -38,8 +38,8 @@ fn the_slow_one_of_three_loops_is_found() {
     };
     let (x, y) = (numbers(&[256, 256]), numbers(&[4096]));
     let measure = |_| jit(f).profile((&x, &y)).unwrap();
-    // Other processes may interrupt a small loop for longer than the product takes. This does not happen in every
-    // profile.
+    // Measure several times: another process may interrupt a small loop for longer than the product takes, but not in
+    // every profile.
     let mut profiles = (0..20).map(measure);
     let found = profiles
         .find(|(_, p)| p.slowest().is_some_and(|s| s.time * 2 > p.total && s.equations == ["dot"]));
@@ -47,8 +47,7 @@ fn the_slow_one_of_three_loops_is_found() {
     let slowest = profile.slowest().unwrap();
     assert_eq!((lines(slowest), slowest.calls), (vec![at + 3], 1), "{profile}");
     assert_eq!(slowest.what, "contract 128x256x256 in 2 pieces");
-    // The bytes are those of one array that is read, as both operands of the product, and of the result that is
-    // written.
+    // Expected traffic: one array, read as both operands of the product, and the result, written.
     assert_eq!(slowest.bytes, 2 * 256 * 256 * 8, "{profile}");
     assert_eq!(lines(part(&profile, "sin")), [at + 2], "{profile}");
     assert!(profile.rows.iter().all(|row| !row.reverse && row.within.is_empty()), "{profile}");
@@ -69,7 +68,8 @@ fn parts_of_a_scan_run_once_in_each_iteration() {
         };
         scan(step, x, zeros([100], Dtype::F64))
     };
-    // With twice as many rows, the scan would be one part, whose pieces run all iterations for some of the rows.
+    // With twice the rows, the scan would be cut into pieces that run all iterations for some rows, and would count as
+    // one part.
     let (x, w) = (numbers(&[31, 128]), numbers(&[128, 128]));
     let (results, profile) = jit(f).profile((&x, &w)).unwrap();
     for (primitive, line) in [("dot", at + 3), ("tanh", at + 4)] {

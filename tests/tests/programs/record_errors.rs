@@ -185,7 +185,7 @@ fn bad_inputs_are_errors_at_their_lines() {
         "a recorded cotangent of another shape", Shape, "`cotangent` must have its primal's type f64[]", |l|
             record(|x: Var| { here!(l.wrong); let f = recorded_vjp(|x: Var| x.sin()); f(x).1(zeros([2], Dtype::F64)) }, 3.0).map(|_| ())
 
-        // The program of a recording gets wrong arguments.
+        // A recording gets arguments of another type than it was recorded with.
         "applied to another shape", Shape, "`argument` was f64[2] and is f64[3]", |l| {
             let tape = record(|x: Var| x.sum(), [0.5, 1.0])?;
             run(|x: Var| { here!(l.wrong); tape.apply(x) }, [1.0, 2.0, 3.0]).map(|_| ())

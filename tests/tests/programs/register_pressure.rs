@@ -8,7 +8,7 @@ use tapeloom_ir::{Dtype, Tensor, parse_module};
 use tapeloom_tests::wide::{Compile, FAMILIES, FUNCTIONS, Family, arguments};
 use tapeloom_tests::{Agreement, run};
 
-/// With fourteen arrays, a loop has more buffers than registers.
+/// A loop over fourteen arrays has more buffers than there are registers.
 #[test]
 fn of_few_values() {
     for family in FAMILIES {
@@ -16,8 +16,7 @@ fn of_few_values() {
     }
 }
 
-/// With 150 arrays, a loop has enough values that the code generator splits live ranges itself before it calls
-/// Cranelift.
+/// With 150 arrays, a loop has enough values for the code generator to split live ranges before it calls Cranelift.
 #[test]
 fn of_many_values() {
     for family in FAMILIES {

@@ -124,7 +124,7 @@ fn names() -> Vec<String> {
     names
 }
 
-/// Every fit, from both starts, has at least 8 correct digits in all parameters and in their standard deviations.
+/// Every fit, from both starts, must have at least 8 correct digits in all parameters and in their standard deviations.
 #[test]
 fn certified_regressions() {
     let names = names();
@@ -146,8 +146,8 @@ fn certified_regressions() {
                 digits(&deviations, &given.deviations),
                 digits(&fit.residual_sum, &[given.sum]),
             ];
-            // From this start, the model converges to the constant that fits best. There the rate b2 has no effect, and
-            // its deviation shows this. MINPACK converges to the same constant.
+            // From this start, the model converges to the constant that fits best. There the rate b2 has no effect, so
+            // its standard deviation is very large. MINPACK converges to the same constant.
             if (name.as_str(), i) == ("BoxBOD", 0) {
                 assert!(converged && deviations.to_vec::<f64>().unwrap()[1] > 1e9);
                 continue;

@@ -19,10 +19,11 @@ use tapeloom_tests::rust_source::{SourceCase, check};
 use tapeloom_tests::{Agreement, Sweep, library_functions};
 use tapeloom_transforms::{BEFORE_CODE, vjp};
 
-/// Agreement to rounding: functions of the standard library instead of ours, and sums in another order.
+/// The allowed difference by rounding: printed source calls functions of the standard library instead of ours, and sums
+/// in another order.
 const ROUNDING: Agreement = Agreement::Within { relative: 1e-10, absolute: 1e-13 };
 
-/// The same for f32.
+/// The allowed difference by rounding in f32.
 const SINGLE: Agreement = Agreement::Within { relative: 1e-4, absolute: 1e-5 };
 
 /// Prints a function, with the arguments and results of a call.
@@ -125,7 +126,7 @@ fn arrays() -> Vec<SourceCase> {
         (x.dynamic_update_slice(part * part, &[i + 1]) * x).sum()
     }));
     let sort = jit(|x: Var| (x.sort(0), x.argsort(0), x.sort_descending(1)));
-    // Arrays of one element are numbers.
+    // An array of one element is printed as a number.
     let sort_of_one = jit(|x: Var| (x.argsort(0), x.sort(0)));
     let largest = jit(|x: Var| x.top_k(1));
     let sums = jit(value_and_grad(|x: Var| {
@@ -227,14 +228,14 @@ fn functions() -> Vec<SourceCase> {
         case("noise", &noise, &7i64),
     ];
     all[2].agreement = SINGLE;
-    // The memory of the result holds a value of the reverse pass before.
+    // Regression: the memory of the result holds a value of the reverse pass before the result is written.
     let program = random_loops::Program::draw(729_660);
     let f = random_loops::gradient_under(&program, Policy::Everything);
     all.push(case("other_values_in_a_result", &f, &program.argument()));
     all
 }
 
-/// The functions of this file and random ones, in one program, since most of the time of this test is that of rustc.
+/// All functions of this file and random ones run in one program, because most of this test's time is spent in rustc.
 #[test]
 fn printed_programs_have_the_results_of_calls() {
     let written = [vec![gmm()], control(), arrays(), functions()];
@@ -314,7 +315,7 @@ fn random_sources() -> Vec<SourceCase> {
     cases
 }
 
-/// Replaces the lines of this file by lines of a program that begins behind the line `start`.
+/// Replaces the lines of this file in `text` by lines of a program whose first line is at `start`.
 fn of_main(text: &str, start: u32) -> String {
     let mut parts = text.split("tests/tests/programs/rust_source.rs:");
     let mut all = parts.next().unwrap_or_default().to_owned();
@@ -327,7 +328,7 @@ fn of_main(text: &str, start: u32) -> String {
     all
 }
 
-/// The source of two derivatives, as a reader gets it.
+/// The printed source of two derivatives must equal the recorded text.
 #[test]
 fn the_source_of_a_derivative_is_readable() {
     let start = line!();
@@ -352,7 +353,7 @@ fn the_source_of_a_derivative_is_readable() {
     }
 }
 
-/// The tutorial on derivatives shows the source of one.
+/// The source of the derivative in the book's tutorial must be the printed one.
 #[test]
 fn the_tutorial_shows_printed_source() {
     let start = line!() - 2;
@@ -395,12 +396,14 @@ fn what_cannot_be_printed_is_an_error_with_its_line() {
     }
 }
 
-/// The functions that cannot be printed. A new function is written in `rust_source/library_functions.rs`, or listed here.
+/// Lists the functions that cannot be printed. A new function must be added to `rust_source/library_functions.rs`, or
+/// to this list.
 #[test]
 fn functions_without_a_form_in_rust_are_listed() {
     let all = library_functions();
     let missing = all.iter().filter(|library| !rust_source::is_printable(library));
-    // The numbers behind `betainc_0_1` are the orders of a derivative.
+    // The numbers in a name such as `betainc_0_1` are orders of derivatives, so functions that differ in them belong to
+    // one family.
     let family = |mut name: &'static str| {
         while let Some((head, "0" | "1" | "2" | "3" | "4")) = name.rsplit_once('_') {
             name = head;

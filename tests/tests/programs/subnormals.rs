@@ -68,7 +68,7 @@ fn no_carry_is_subnormal() {
     }
 }
 
-/// Elements that an iteration does not compute, initial values and results that are not carried keep their bits.
+/// Elements that an iteration does not compute, initial values, and results that are not carried must keep their bits.
 #[test]
 fn other_numbers_stay() {
     let tiny = Tensor::from([1e-310, 2e-310, 3e-310]);

@@ -199,7 +199,7 @@ fn functions_have_the_same_bits_on_every_platform() {
 /// The file with the table of sweeps: every test over many cases, with its number of cases.
 const SWEEPS: &str = "tests/src/sweeps.rs";
 
-/// Sources that may read the clock, beside machine code: programs without machine code also run where there is no clock.
+/// The source files that may read the clock, besides those for machine code. All others run where there is no clock.
 const CLOCKS: [&str; 3] =
     ["ir/src/stopwatch.rs", "backend/src/loop_ir/timers.rs", "backend/src/profile/session.rs"];
 
@@ -473,7 +473,7 @@ fn formatting_is_that_of_rustfmt() {
     let fmt =
         |args: &[&str]| Command::new(&cargo).arg("fmt").args(args).current_dir(root()).output();
     if !fmt(&["--version"]).is_ok_and(|o| o.status.success()) {
-        // Without rustfmt in the toolchain this test checks nothing; `.ci/run` installs it.
+        // Without rustfmt in the toolchain, this test checks nothing. The script `.ci/run` installs rustfmt.
         return;
     }
     let output = fmt(&["--all", "--check"]).unwrap();
@@ -510,7 +510,7 @@ fn files(extension: &str) -> Vec<PathBuf> {
                     folders.push(path);
                 }
             } else if extension.is_empty() || path.extension().is_some_and(|e| e == extension) {
-                // In a linked worktree `.git` is a file that holds a path.
+                // In a linked worktree, `.git` is a file with a path, so leave it out.
                 found.extend((name != ".git").then_some(path));
             }
         }

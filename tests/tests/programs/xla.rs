@@ -56,7 +56,7 @@ fn calls_have_the_results_of_this_machine() {
     }
 }
 
-/// Steps with arrays that stay on the device copy nothing, and compute what steps on this machine compute.
+/// Steps with arrays that stay on the device must copy nothing, and compute the same values as steps on this machine.
 #[test]
 fn resident_training_copies_nothing() {
     let Some(client) = client_or_skip() else { return };
@@ -75,7 +75,7 @@ fn resident_training_copies_nothing() {
     for (got, want) in got.iter().zip(&host) {
         Agreement::relative(1e-9).check(&got.w, &want.w).unwrap();
     }
-    // The batch was kept, because a handle of it is alive.
+    // Another handle of the batch is alive, so the batch must still exist.
     assert_eq!(xla::download(&batch).unwrap(), x);
 }
 
@@ -92,7 +92,8 @@ fn captured_tensors_are_copied_once() {
     assert_eq!(client.transfers().to_devices - before, of_argument);
 }
 
-/// Functions and decompositions that StableHLO lacks are called in this process, so they have the bits of this machine.
+/// Functions and decompositions that StableHLO lacks are called in this process, so results must have the bits of this
+/// machine.
 #[test]
 fn programs_call_functions_of_this_process() {
     let Some(client) = client_or_skip() else { return };
@@ -116,7 +117,7 @@ fn programs_call_functions_of_this_process() {
     }
 }
 
-/// Each step is started before those before it have ended; the queue of a client holds 32 of them.
+/// Each step starts before earlier steps have ended; the queue of a client holds 32 steps.
 #[test]
 fn many_steps_start_without_a_wait() {
     let Some(client) = client_or_skip() else { return };
@@ -142,7 +143,8 @@ fn many_steps_start_without_a_wait() {
     assert!(norm.iter().all(|w| w.is_finite()));
 }
 
-/// 2,000 steps of an array of a megabyte need the memory of a few; other tests of this process run at the same time.
+/// 2,000 steps on an array of a megabyte must need the memory of a few arrays. Other tests of this process run at the
+/// same time.
 #[test]
 fn many_steps_need_no_more_memory() {
     let Some(client) = client_or_skip() else { return };
@@ -157,7 +159,7 @@ fn many_steps_need_no_more_memory() {
     assert!(grown < 500 << 20, "2000 steps took {grown} bytes");
 }
 
-/// Returns the bytes of this process that are in memory; 0 where that is not known.
+/// Returns the number of bytes of this process that are in memory (resident); 0 where that is unknown.
 fn resident_bytes() -> usize {
     let pages = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     pages.split(' ').nth(1).and_then(|n| n.parse::<usize>().ok()).unwrap_or(0) * 4096
@@ -183,7 +185,8 @@ fn arrays_of_any_shape_and_dtype_go_through() {
     assert_eq!(nothing.call(1.0).unwrap(), ());
 }
 
-/// A handle twice among the arguments keeps the array; a result may be an argument, once or several times.
+/// If a handle occurs twice among the arguments, the array must be kept. A result may be an argument, once or several
+/// times.
 #[test]
 fn handles_and_results_may_repeat() {
     let Some(client) = client_or_skip() else { return };
@@ -196,7 +199,7 @@ fn handles_and_results_may_repeat() {
     assert_eq!(xla::download(&got).unwrap(), want);
     let same = on(&client, |x: Var| (x, x, x + 1.0));
     let (first, second, _) = same.call_on_device(upload()).unwrap();
-    // The memory of `first` is taken over; `second` is another array.
+    // The memory of `first` is taken over; `second` is another array and stays.
     let third = same.call_on_device(first).unwrap().2;
     assert_eq!(xla::download(&(second, third)).unwrap(), (x.clone(), Tensor::from([2.0, 3.0])));
 }
@@ -222,7 +225,8 @@ fn threads_call_one_program_and_arrays_outlive_their_client() {
     assert_eq!(xla::download(&y).unwrap(), want);
 }
 
-/// A loop that exceeds its limit ends the call with the error of every other engine; on the device, the results are errors.
+/// If a loop exceeds its limit, the call must end with the error of every other engine. With arrays on the device, the
+/// results must be errors.
 #[test]
 fn loops_end_at_their_limit() {
     let Some(client) = client_or_skip() else { return };
@@ -314,7 +318,7 @@ fn mistakes_are_errors() {
     assert!(error.to_string().contains("no_such_file.so"), "{error}");
 }
 
-/// A step of gradient descent: the loss, and the new weights.
+/// Returns a step of gradient descent, which computes the loss and the new weights.
 fn descent(size: Extents) -> impl Fn((Blocks<Var>, Var)) -> (Var, Blocks<Var>) {
     move |(blocks, x)| {
         let (loss, g) = transformer::step(size)((blocks.clone(), x));
@@ -322,8 +326,8 @@ fn descent(size: Extents) -> impl Fn((Blocks<Var>, Var)) -> (Var, Blocks<Var>) {
     }
 }
 
-/// How the weights of a block are divided along the axis `model`: the first matrix of each pair by columns, the second by
-/// rows, so that one sum over devices follows each pair.
+/// The division of a block's weights along the mesh axis `model`: the first matrix of each pair by columns, the second
+/// by rows, so that one sum over devices follows each pair.
 fn by_columns_and_rows() -> Block<PartitionSpec> {
     let spec = |words: &[&str]| PartitionSpec::new(words.iter().copied());
     Block {
@@ -334,7 +338,8 @@ fn by_columns_and_rows() -> Block<PartitionSpec> {
     }
 }
 
-/// Twenty steps have the losses of one device, with batches divided among devices, with weights, and with both.
+/// Twenty steps must have the same losses as on one device, if batches are divided among devices, if weights are, and
+/// if both are.
 #[test]
 fn steps_of_a_transformer_have_the_losses_of_one_device() {
     let size = Extents { batch: 8, tokens: 6, width: 16, heads: 4, blocks: 2 };
@@ -373,7 +378,7 @@ fn steps_of_a_transformer_have_the_losses_of_one_device() {
             count("all-reduce"),
             count("all-gather")
         );
-        // Gradients are added over devices; no device gathers a weight or a batch.
+        // Gradients must be added over devices, and no device may gather a weight or a batch.
         assert!(count("all-reduce") > 0, "{mesh}: {operations:?}");
         assert_eq!(count("all-gather"), 0, "{mesh}: {operations:?}");
         let (mut weights, batch) = step.upload((&start, &x)).unwrap();
@@ -389,19 +394,19 @@ fn steps_of_a_transformer_have_the_losses_of_one_device() {
             let found = found.download().unwrap();
             Agreement::relative(1e-9).check(&found, want).unwrap();
         }
-        // A call with tensors divides the same way.
+        // A call with tensors must divide them in the same way.
         let (loss, _) = step.call((&start, &x)).unwrap();
         Agreement::relative(1e-9).check(&loss, &losses[0]).unwrap();
     }
 }
 
-/// The example of the chapter *Many devices* runs; without a plugin it says how to get one.
+/// The example of the chapter *Many devices* must run. Without a plugin, it must say how to get one.
 #[test]
 fn the_example_runs() {
     many_devices::main().unwrap();
 }
 
-/// Two thousand steps on four devices, of which none waits for another.
+/// Two thousand steps on four devices must run without waiting for one another.
 #[test]
 fn steps_need_not_wait() {
     let Some(client) = devices_or_skip(4) else { return };
@@ -424,8 +429,8 @@ fn steps_need_not_wait() {
     Agreement::relative(1e-9).check(&solved, &want).unwrap();
 }
 
-/// Captured tensors are copied to all devices; integers and bools have the bits of one device; scans and branches run
-/// divided.
+/// Captured tensors must be copied to all devices. Integers and bools must have the bits of one device. Scans and
+/// branches must run divided.
 #[test]
 fn programs_are_divided() {
     let Some(client) = devices_or_skip(4) else { return };
@@ -490,8 +495,8 @@ fn mistakes_of_shardings_are_errors() {
     check(two.call_on_device(replicated), "result_shardings");
 }
 
-/// Two processes with two devices each, and four with one, compute what one device computes, under JAX's distributed
-/// runtime. The environment variable `TAPELOOM_JAX` names a Python with JAX; without it, the test is skipped.
+/// Two processes with two devices each, and four with one device each, must compute the same values as one device,
+/// under JAX's distributed runtime.
 #[test]
 fn processes_have_the_results_of_one_device() {
     let Some(python) = std::env::var_os("TAPELOOM_JAX").filter(|path| !path.is_empty()) else {

@@ -452,7 +452,7 @@ fn gmres_gives_nan_where_a_singular_matrix_has_no_solution() {
         let (x, _) = solve(a, &vector(a.shape()[0]), Until::default());
         assert!(x.iter().all(|x| x.is_nan()), "{name}: {x:?}");
     }
-    // In these cases the result must be numbers: the Krylov space contains a solution, b is zero, or the limit on
+    // In these cases the result must be finite: the Krylov space contains a solution, b is zero, or the limit on
     // products is too low.
     let (x, off) = solve(&singular[0].1, &Tensor::from([1.0, 2.0]), Until::default());
     assert!(off < 1e-12, "{x:?} is off by {off}");

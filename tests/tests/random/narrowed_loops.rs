@@ -373,7 +373,7 @@ const PASSES: [&str; 11] = [
     " dce rolling_buffer_last",
 ];
 
-/// Checks that results and derivatives of one program are the same before and after each pass; returns for each pass
+/// Checks that results and derivatives of one program are the same before and after each pass; returns, for each pass,
 /// whether it changed the program.
 fn check(text: &str, x: &Tensor, compiled: bool) -> Result<[bool; PASSES.len()], Failure> {
     let mut m = parse_module(text).map_err(|e| e[0].clone())?;

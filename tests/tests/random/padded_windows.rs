@@ -54,7 +54,7 @@ fn program(m: &mut Module, rng: &mut Rng) -> FuncId {
     let b = Builder::new(m, &mut draft);
     let left = padded(&b, x, rng);
     let (y, dot, right) = match rng.index(3) {
-        // This form occurs in reverse passes: the cotangent of the left factor is a product with windows.
+        // In this form, which occurs in reverse passes, the cotangent of the left factor is a product with windows.
         0 => {
             let mut right = padded(&b, w, rng);
             right = windows(&b, right, rng);

@@ -1,4 +1,4 @@
-//! Random recurrences over a batch; see [`tapeloom_tests::random_batches`].
+//! Random recurrences over a batch, from [`tapeloom_tests::random_batches`].
 
 #![allow(clippy::panic, clippy::unwrap_used, reason = "tests")]
 
@@ -14,7 +14,7 @@ fn pieces_have_the_results_of_whole_loops() {
     }
 }
 
-/// Some of the drawn loops run in pieces, and others do not.
+/// Some of the drawn loops must run in pieces, and others must not.
 #[test]
 fn some_recurrences_run_in_pieces() {
     let alone =

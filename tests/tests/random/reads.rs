@@ -62,8 +62,8 @@ fn program(rng: &mut Rng) -> impl Fn((Var, Var, Var)) -> Var + Clone + use<> {
         match trips {
             0 => part(h, i),
             n => {
-                // Each iteration multiplies differences by less than one, so results stay close if sums have another
-                // order.
+                // Each iteration multiplies differences by less than one, so results stay close even if sums are added
+                // in another order.
                 let step = |(k, h): (Var, Var)| h * 0.5 + (part(h, i + k) * 1e-3).sin() * 0.01;
                 fori_loop(n, step, h).sum()
             }

@@ -575,7 +575,7 @@ fn pairs() -> Vec<(&'static str, F, F)> {
             (power(3, x) + power(2, x * 0.5) + power(0, x)).sum()
         }
     );
-    // These pairs have custom rules in which values and tangents pass through the same loop or the same branch.
+    // In these pairs, custom rules pass values and tangents through the same loop or the same branch.
     pair!(
         "jvp of a loop as its own rule",
         |x: Var| {

@@ -28,7 +28,7 @@ const MORE: &[(&str, Form)] = &[
 /// The largest relative difference of a value, of an element of a gradient, and of an element of a Hessian.
 const NEAR: [f64; 3] = [1e-5, 1e-4, 1e-3];
 
-/// The absolute difference that is always allowed: results of about this magnitude underflow to 0 in f32.
+/// A difference that is always allowed, because results of this magnitude underflow to 0 in f32.
 const SMALL: f64 = 1e-33;
 
 /// If an f64 result exceeds this magnitude, the f32 result may be infinite.

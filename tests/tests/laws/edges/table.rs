@@ -157,8 +157,8 @@ fn derivatives(
             let row = matches!(form, Form::Row(_)) && y.shape().len() == 2;
             if row { (y * constant(&weights)).sum_axis(-1) } else { y }
         };
-        // One array is differentiated at a time and the others are constants, because 0 times a nan of another array
-        // would be nan. The columns of a matrix are one array, differentiated along several directions.
+        // Differentiate one array at a time, with the others constant: otherwise, 0 times a nan of another array would
+        // make the derivative nan. The columns of a matrix are one array, differentiated along several directions.
         let place = |i: usize| if matches!(form, Form::Row(_)) { 0 } else { i };
         let with = |x: &[Var], i: usize, v: Var| {
             let mut all = x.to_vec();

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::ops::Deref;
 use tapeloom::prelude::*;
 
-/// The part of a case that is not compared: its values or its gradient.
+/// The part of a case that is not compared, because it is not unique: its values or its gradient.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Not {
     Value,

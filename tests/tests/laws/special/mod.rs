@@ -18,8 +18,8 @@ use tapeloom_ir::math;
 /// A special function of arrays of arguments, one array per parameter.
 type Call = fn(&[Var]) -> Var;
 
-/// Returns, from the arguments and the value, a magnitude that limits the accuracy of the value by its own rounding,
-/// such as the amplitude of a wave.
+/// The type of a function that returns, from the arguments and the value, a magnitude whose rounding limits the
+/// accuracy of the value, such as the amplitude of a wave.
 type Beside = fn(&[f64], f64) -> f64;
 
 /// A function with the stated bounds on its errors in f64 and in f32, in units in the last place.
@@ -38,7 +38,7 @@ const fn stated(name: &'static str, call: Call, f64: f64) -> Stated {
     Stated { name, call, beside: |_, _| 0.0, tails: false, f64, f32: 1.0 }
 }
 
-/// Makes a row like `stated`, for a function that has an f32 implementation of its own, with the error bound `f32`.
+/// Makes a row like `stated`, for a function with a separate f32 implementation, whose error bound is `f32`.
 const fn in_both(name: &'static str, call: Call, f64: f64, f32: f64) -> Stated {
     Stated { f32, ..stated(name, call, f64) }
 }

@@ -384,7 +384,7 @@ fn events_have_derivatives() {
     assert_eq!(ode::Status::of(&status).unwrap(), ode::Status::Event);
     assert!(near(&[numbers(&t), numbers(&x)].concat(), &[2.0, 2.0], 1e-9, 0.0), "{t:?} {x:?}");
     check_grads(|x: (Var, Var)| (landing(x).0, landing(x).1), (1.0, 2.0), 2).unwrap();
-    // By the implicit function theorem, dt/dg = (t²/2) / (1/2 - g t + t).
+    // The expected derivative follows from the implicit function theorem: dt/dg = (t²/2) / (1/2 - g t + t).
     let slope = run(grad(|g: Var| landing((constant(1.0), g)).0), 2.0).unwrap();
     assert!((slope.item::<f64>().unwrap() - 2.0 / -1.5).abs() < 1e-8, "{slope:?}");
 }

@@ -40,7 +40,7 @@ fn solutions_are_those_of_scipy() {
         let (y, stats) = jit(solve).call((&y0, &times)).unwrap();
         assert_eq!(status(&stats), ode::Status::Done, "{line}");
         let want = list(&line["out"]);
-        // In stiff problems, components of a state down to 1e-5 must be right relative to their own magnitude.
+        // In stiff problems, components of a state down to a magnitude of 1e-5 must have a small relative error.
         let least = if stiff { 1e-5 } else { 1.0 };
         assert!(near(&numbers(&y), &want, share, least), "{}: {y:?}\nnot {want:?}", line["f"]);
     }

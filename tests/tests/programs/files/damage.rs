@@ -56,7 +56,7 @@ fn damage(rng: &mut Rng, bytes: &mut Vec<u8>) {
             bytes[at..at + width].copy_from_slice(&number.to_le_bytes()[..width]);
         }
         5 => {
-            // A decimal number of the header becomes another one.
+            // This fault replaces a digit in the header of the file by a number.
             let digits: Vec<usize> = (0..n).filter(|i| bytes[*i].is_ascii_digit()).collect();
             if let Some(at) = digits.get(rng.index(digits.len().max(1))) {
                 bytes.splice(at..&(at + 1), number.to_string().into_bytes());

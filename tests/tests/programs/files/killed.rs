@@ -70,7 +70,8 @@ fn a_killed_run_ends_with_the_same_bits() {
     let (mut kills, mut steps, mut inside) = (0, 0, 0);
     while kills < Sweep::Kills.cases() {
         let (before, mut child) = (written(&file), start(&file));
-        // One kill in four is at any moment, even before the first step of its process; the others wait for a save.
+        // One kill in four happens at a random moment, even before the first step of its process. The others happen
+        // right after a save.
         if kills % 4 == 3 {
             std::thread::sleep(random(duration));
         } else {

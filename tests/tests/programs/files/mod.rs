@@ -220,7 +220,7 @@ fn a_file_is_replaced_and_unfinished_ones_are_removed() {
     for name in unfinished {
         std::fs::write(folder.file(name), b"half").unwrap();
     }
-    // A locked file stands for one that another process is writing: it must stay.
+    // A locked file stands for a file that another process is writing, so it must not be removed.
     let locked = std::fs::File::open(folder.file(unfinished[3])).unwrap();
     locked.lock().unwrap();
     files::replace(&path, b"one").unwrap();
@@ -274,7 +274,7 @@ fn files_of_numpy_are_read() {
     assert_eq!(*compressed.get("ramp").unwrap(), Tensor::from([0u32, 1, 2, 3, 4]));
 }
 
-/// Every float16 has the value that its definition says: the sign, 2^(exponent - 15), and 1 + fraction / 1024.
+/// Each float16 must have the value of its definition: the sign, times 2^(exponent - 15), times 1 + fraction / 1024.
 #[test]
 fn narrow_floats_are_widened_to_their_value() {
     let bits: Vec<u16> = (0..=u16::MAX).collect();

@@ -36,7 +36,7 @@ const ROOMS: [(&str, &str); 5] = [
     ),
 ];
 
-/// The folders that have rooms of their own: the crate, the folder, and its rooms in order.
+/// The folders inside of which rooms are ordered, too: the crate, the folder, and its rooms in order.
 const INNER: [(&str, &str, &str); 1] = [(
     "backend",
     "lower/",
@@ -299,7 +299,7 @@ fn a_circle_and_an_arrow_against_the_order_are_found() {
     let order = ["a", "b", "low", "high", "top"];
     let against = [("a.rs", "b.rs"), ("low/x.rs", "high.rs")];
     assert_eq!(back(&all, "", &order), against.iter().map(arrow).collect());
-    // In a folder, only dependencies between its own files count.
+    // Only dependencies between files of the folder count.
     let against = [("low/mod.rs", "low/x.rs")];
     assert_eq!(back(&all, "low/", &["mod", "x", "y"]), against.iter().map(arrow).collect());
     assert_eq!(back(&all, "low/", &["x", "mod", "y"]), Arrows::new());

@@ -76,7 +76,7 @@ fn a_port_has_one_read_and_one_write_under_way() {
     check(10, |e| loads(e, [0]));
     check(10, |e| loads(e, [0, 8]));
     check(20, |e| loads(e, [0, 8, 16]));
-    // Two ports are busy; the fourth load waits for the first one that is free, not for both.
+    // Both ports are busy. The fourth load must wait only for the port that becomes free first.
     check(13, |e| loads(e, [0, 1, 2, 3]));
     let other_set = [0, 8, 16, 24];
     check(20, |e| loads(e, other_set));
@@ -130,8 +130,8 @@ fn memory_moves_a_line_at_a_time() {
     let fast = Machine { ports: 16, row: 0, ..Machine::fast() };
     assert_eq!((flat().missed(), fast.missed()), (10, 136));
     check_on(&fast, 136, lines(1));
-    // At 6.67 ticks per cache line, nineteen lines precede the last one; with more than twenty, a fetch must finish
-    // first.
+    // A cache line takes 6.67 ticks. Nineteen lines precede the last one; for more than twenty lines, an earlier fetch
+    // must finish first.
     check_on(&fast, 263, lines(20));
     check_on(&fast, 272, lines(21));
     // Changed lines are written back when there are no reads, or when the write buffers are full.

@@ -305,7 +305,7 @@ fn scratchpad_faults_end_the_run() {
     for wrong in CASES {
         let mut seen = false;
         for nests in programs() {
-            // With one layer per nest all orders are the same, so the planted mistake `Order` changes nothing.
+            // With one layer per nest, all orders are equal, so the planted mistake `Order` has no effect.
             let blind = wrong == Wrong::Order && nests.iter().all(|n| n.2.len() < 2);
             let layers = Layers { nests, wrong: Some(wrong) };
             for (machine, system) in pairs() {

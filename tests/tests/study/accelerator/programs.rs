@@ -87,7 +87,7 @@ fn gradients_are_the_same_bits_in_all_systems() {
         assert!(stores > 0 && loads >= stores, "{s}");
         assert_eq!(s.lifetimes.len() as u64, loads);
         taped.push(loads);
-        // Only values that are loaded once go through the scratchpad, so all its accesses are streamed values.
+        // Only values that are loaded once go through the scratchpad, so all accesses to it are of streamed values.
         assert_eq!(s.forward.streamed, s.forward.scratchpad.stores);
         assert_eq!(s.reverse.streamed, s.reverse.scratchpad.loads);
     }
@@ -144,7 +144,7 @@ fn hundred(f: impl Fn(usize, Var) -> Var) -> u64 {
 fn operations_wait_for_the_values_that_they_take() {
     // A product takes four ticks and waits for the product before; the loop's own counter takes one tick, in parallel.
     assert_eq!(hundred(|n, x| fori_loop(n, |(_, x): (Var, Var)| x * x, x)), 400);
-    // Two chains that do not depend on each other run in parallel.
+    // Two independent chains must run in parallel.
     let both = |n, x: Var| {
         let (a, b) = fori_loop(n, |(_, (a, b)): (Var, (Var, Var))| (a * a, b * b), (x, x + 1e-4));
         a + b
@@ -564,9 +564,9 @@ fn a_layer_has_one_record_at_least() {
         counts(&setup, body).layers
     };
     // A layer is a group of tape entries for which the scratchpad is allocated at once. It holds whole records of three
-    // entries, one record per iteration, so a limit of 1 entry gives the same layers as a limit of 3: 64 that are
-    // stored and 64 that are loaded. Without a limit a layer may take half of the scratchpad, 32 entries; it holds
-    // eight records, because eight records fill whole cache lines.
+    // entries, one record per iteration, so limits of 1 and of 3 entries give the same layers: 64 layers are stored and
+    // 64 are loaded. Without a limit a layer may take half of the scratchpad, 32 entries; it holds eight records,
+    // because eight records fill whole cache lines.
     assert_eq!([1, 3, 6, u64::MAX].map(layers), [128, 128, 64, 16]);
 }
 

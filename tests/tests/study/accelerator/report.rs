@@ -26,7 +26,7 @@ fn mttkrp_replayed_has_the_misses_of_the_authors() {
     assert_eq!(of(System::ENZYME, &machine), ((12_452, 12_002), 24_454, 36_903));
     assert_eq!(of(System::TFLOW, &machine), ((74, 54), 128 + 1_536, 3_200));
     assert_eq!(of(System::ENZYME_PAD, &machine).1, 2_782);
-    // With four ways, which Table III gives for a cache of this size, no lines of the arrays conflict at the start.
+    // With four ways (Table III has such a cache of this size), no lines of the arrays conflict at the start.
     assert_eq!(of(System::ENZYME, &machine.with_cache(32 << 10, 4)).1, 2_782);
 }
 
@@ -211,8 +211,8 @@ fn gravity_nn_logsum_and_somier_are_near_the_authors_tables() {
 #[test]
 fn mttkrp_is_near_the_authors_tables() {
     check_authors(&Mttkrp, [24_649.0, 1_728.0], 2.41, 0.1);
-    // If every line had the same latency, the speedup would be 2.84: the three arrays of its tape lie in rows of three
-    // memory banks, so almost every line is in an open row.
+    // In this machine every line has the same latency, and the speedup is 2.84. In the real model, the three arrays of
+    // the tape lie in rows of three memory banks, so almost every line is in an open row.
     let flat = Machine { row: 0, ..Machine::cal() };
     let [a, b] = [System::ENZYME, System::TFLOW_IDEAL].map(|s| run(&Mttkrp, &flat, s).ticks());
     assert!((a as f64 / b as f64 / 2.84 - 1.0).abs() < 0.01, "{a} {b}");
