@@ -16,8 +16,9 @@
 #[doc(alias = "sparse_coo_tensor")]
 pub mod sparse {}
 
-/// Devices and multiple cores: a call uses one core of the CPU. Several threads can call one compiled function at
-/// the same time, so a batch can be distributed over calls with `std::thread::scope`.
+/// Devices and multiple cores: a call runs on one core of the CPU by default, and on several with
+/// [`Jit::threads`](crate::Jit::threads). With the feature `xla`, the target of [`Jit::on`](crate::Jit::on) may be
+/// XLA, and [`Jit::mesh`](crate::Jit::mesh) divides the arrays of a program among several of its devices.
 #[doc(alias = "pmap", alias = "device_put", alias = "sharding", alias = "shard_map")]
 #[doc(alias = "cuda", alias = "gpu", alias = "DataParallel", alias = "num_threads")]
 pub mod devices {}

@@ -13,7 +13,7 @@
 //! | packed | the same, packed in as few bits as possible; if the row of an iteration leaves words partly empty, by blocks of iterations | the same, or the fewest bytes |
 //! | expensive results saved | the same | results of contractions and library routines are saved |
 //! | segments ([`segments`](super::segments)) | the same | values that cross cuts are saved |
-//! | outer loops save carries | so many that each iteration runs at most `r` times, by the binomial schedule ([`tapeloom_ir::revolve`]) | the same, or the fewest bytes |
+//! | outer loops save carries | enough carries that each iteration runs at most `r` times, by the binomial schedule ([`tapeloom_ir::revolve`]) | the same, or the fewest bytes |
 //! | inner loops save carries, too | the same, one level deeper | the same, or values that cross cuts |
 //!
 //! If all carries fit, the last iterations of the outermost loops save their residuals, as far as the budget

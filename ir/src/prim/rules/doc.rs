@@ -135,8 +135,7 @@ impl Family {
                  shows names."
             }
             Family::Marks => {
-                "They give back their operand, and tell transforms or passes something; nothing is \
-                 computed."
+                "They return their operand unchanged, and carry information for transforms or passes."
             }
         }
     }

@@ -22,8 +22,8 @@
 //! # Noisy losses
 //! A loss that is itself the result of an iteration, such as the solution of a differential equation at a tolerance
 //! of 1e-6, has noise of about that size. Below the noise, no step lowers the loss reliably, and the gradient does
-//! not become small: the search ends with [`Status::NoDescent`] and `converged: false`, although the point is as
-//! good as the loss can tell. Set [`ftol`](Minimizer::ftol) to the relative size of the noise: then a search also
+//! not become small: the search ends with [`Status::NoDescent`] and `converged: false`, although the noise
+//! hides any better point. Set [`ftol`](Minimizer::ftol) to the relative size of the noise: then a search also
 //! converges when the loss no longer decreases by more than that.
 //!
 //! # Derivatives

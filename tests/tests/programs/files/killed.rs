@@ -12,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 use tapeloom_tests::Sweep;
 
-/// The environment variable that tells a child process its file.
+/// The environment variable that names the file which a child process saves.
 const WITHIN: &str = "TAPELOOM_TEST_WITHIN";
 
 /// Returns the options of a run that saves after every step, so that many kills fall into a save.
