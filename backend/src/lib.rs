@@ -4,10 +4,10 @@
 //! Function --lower--> loop_ir::Program and Plan --passes--> --codegen--> machine code --> Executable
 //! ```
 //!
-//! [`schedule()`] cuts a function into loop nests over buffers. The result is data ([`loop_ir`]) that prints, parses,
-//! verifies and is interpreted. One of the last [`passes`] plans the memory of the buffers. [`compile()`] runs all stages, through
-//! Cranelift, and returns an executable that is called on tensors. The backend names no primitive: it asks each one
-//! for its lowering.
+//! [`lower_to_loops()`] lowers a function to loop nests over buffers. The result is data ([`loop_ir`]) that prints,
+//! parses, verifies and is interpreted. One of the last [`passes`] plans the memory of the buffers. [`compile()`] runs
+//! all stages, through Cranelift, and returns an executable that is called on tensors. The backend names no primitive:
+//! a primitive states its lowering itself.
 //!
 //! Machine code needs the feature `native`, which is on by default. Without it, the default target is the interpreter of the
 //! loop IR, and neither Cranelift nor a matrix library is built.
@@ -57,7 +57,7 @@ pub use codegen::vectors::{LaneCode, LaneLoop, Vectors};
 pub use compile::{Report, Runnable, compile, timed_parts};
 #[cfg(feature = "native")]
 pub use executable::Executable;
-pub use lower::{loop_trees, schedule};
+pub use lower::{loop_trees, lower_to_loops};
 pub use machine::{Effect, MachineModel, Number};
 pub use profile::{Profile, ProfileLine, ProfileRow};
 pub use report::loop_tape_warnings::LargeResidual;

@@ -2,14 +2,14 @@
 //! after each, and reports the first pass that changes the results.
 //!
 //! ```
-//! use tapeloom_backend::{lower::schedule, passes::NATIVE};
+//! use tapeloom_backend::{lower::lower_to_loops, passes::NATIVE};
 //! use tapeloom_ir::{Tensor, parse_module};
 //! use tapeloom_tests::bisect::{Verdict, bisect};
 //! let text = "func @f(%0: f64[4]) -> (f64[4]) {\n  %1: f64[4] = sin %0\n  return %1\n}";
 //! let module = parse_module(text).map_err(|e| e[0].clone())?;
 //! let (f, _) = module.iter().last().ok_or("no function")?;
 //! let args = [Tensor::from([1.0, 2.0, 3.0, 4.0])];
-//! let verdict = bisect(&NATIVE, &schedule(&module, f)?, &args)?;
+//! let verdict = bisect(&NATIVE, &lower_to_loops(&module, f)?, &args)?;
 //! assert!(matches!(verdict, Verdict::Right));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

@@ -43,7 +43,7 @@ use std::collections::BTreeMap;
 use tapeloom_backend::layout::{Layout, PASSES, Pipeline as Layouts, ScratchpadModel};
 use tapeloom_backend::passes::{Choice, Context, Invariant, by_name};
 use tapeloom_backend::{
-    Executable, MachineModel, Options, compile, loop_ir, loop_trees, schedule, stablehlo,
+    Executable, MachineModel, Options, compile, loop_ir, loop_trees, lower_to_loops, stablehlo,
     timed_parts,
 };
 use tapeloom_ir::prim::{Exactness, Library, Regions};
@@ -144,7 +144,7 @@ impl<'t> TextTest<'t> {
                 return Ok(loop_trees(&module, at[0])?);
             }
             if *name == "lower" {
-                let program = schedule(&module, at[0])?;
+                let program = lower_to_loops(&module, at[0])?;
                 let mistakes = loop_ir::verify(&program);
                 if !mistakes.is_empty() {
                     return Err(format!("the loop program is not valid: {mistakes:?}").into());

@@ -221,7 +221,7 @@ func @called(%0: f64[4,4], %1: f64[4]) -> (f64[4], f64[5]) {
 
 /// Returns the number of carries, in all kernels of the lowered module, that alternate between two buffers.
 fn swapped_carries(module: &Module) -> usize {
-    let program = super::schedule(module, module.iter().last().unwrap().0).unwrap();
+    let program = super::lower_to_loops(module, module.iter().last().unwrap().0).unwrap();
     let mut number = 0;
     for (_, k) in program.kernels() {
         visit(&k.body, &mut |s: &Stmt| {
@@ -267,11 +267,11 @@ func @mean(%0: f64[40]) -> (f64[40]) {
 }}"
         );
         let module = same(functions, &body);
-        let text = super::schedule(&module, module.iter().last().unwrap().0).unwrap();
+        let text = super::lower_to_loops(&module, module.iter().last().unwrap().0).unwrap();
         assert_eq!(swapped_carries(&module), 0, "{text}");
         // The program must copy nothing, because an array without later readers becomes the carry. So its workspace has
         // no buffer of more than 8 bytes.
-        let program = super::schedule(&module, module.iter().last().unwrap().0).unwrap();
+        let program = super::lower_to_loops(&module, module.iter().last().unwrap().0).unwrap();
         let workspace = |b: &&loop_ir::Buffer| matches!(b.place, Place::Workspace(_));
         let large = program.entry.buffers.values().filter(workspace);
         assert_eq!(large.filter(|b| b.ty.bytes() > 8).count(), 0, "{program}");
@@ -341,7 +341,7 @@ func @iteration(%0: f64[40], %1: i64[]) -> (f64[40]) {
   return %8, %0
 }",
         );
-        let program = super::schedule(&module, module.iter().last().unwrap().0).unwrap();
+        let program = super::lower_to_loops(&module, module.iter().last().unwrap().0).unwrap();
         assert_eq!(swapped_carries(&module), 0, "{program}");
         let workspace = |b: &&loop_ir::Buffer| matches!(b.place, Place::Workspace(_));
         let large = program.entry.buffers.values().filter(workspace);
@@ -444,7 +444,7 @@ func @iteration(%0: f64[40], %1: i64[]) -> (f64[40]) {
   return %8
 }",
         );
-        let program = super::schedule(&module, module.iter().last().unwrap().0).unwrap();
+        let program = super::lower_to_loops(&module, module.iter().last().unwrap().0).unwrap();
         let mut whole = 0;
         for (_, k) in program.kernels() {
             visit(&k.body, &mut |s: &Stmt| {
@@ -487,7 +487,7 @@ func @fill(%0: f64[4], %1: f64[], %2: i64[]) -> (f64[4]) {
   return %8, %7, %11
 }",
     );
-    let program = super::schedule(&module, module.iter().last().unwrap().0).unwrap();
+    let program = super::lower_to_loops(&module, module.iter().last().unwrap().0).unwrap();
     assert_eq!(program.callees.len(), 1, "{program}");
     assert_eq!(program.callees.values().next().unwrap().donated().collect::<Vec<_>>(), [(0, 0)]);
 }

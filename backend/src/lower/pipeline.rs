@@ -23,14 +23,14 @@ use tapeloom_ir::{ArrayType, FuncId, Kind, Module, Problem};
 /// # Errors
 /// [`tapeloom_ir::Kind::Target`] if a value is not an array,
 /// [`tapeloom_ir::Kind::TooLarge`] if an array does not fit in memory.
-pub fn schedule(module: &Module, func: FuncId) -> Result<Program, Problem> {
+pub fn lower_to_loops(module: &Module, func: FuncId) -> Result<Program, Problem> {
     Ok(plan_on(&Options::default(), module, func)?.0)
 }
 
 /// Lowers a function to loop nests and plans their memory, without any other pass. Returns the memory plan, too.
 ///
 /// # Errors
-/// As [`schedule`].
+/// As [`lower_to_loops`].
 pub fn plan(module: &Module, func: FuncId) -> Result<(Program, Plan), Problem> {
     let (mut program, mut plan) = plan_on(&Options::default(), module, func)?;
     plan_memory::PASS.apply(&mut program, &mut Context::default())?;
@@ -57,7 +57,7 @@ pub fn plan(module: &Module, func: FuncId) -> Result<(Program, Plan), Problem> {
 /// ```
 ///
 /// # Errors
-/// As [`schedule`].
+/// As [`lower_to_loops`].
 pub fn loop_trees(module: &Module, func: FuncId) -> Result<String, Problem> {
     let mut text = String::new();
     let mut observe = |trees: &Trees<'_>| text += &trees.to_string();

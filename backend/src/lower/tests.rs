@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
-use super::schedule;
+use super::lower_to_loops;
 use crate::loop_ir::{self};
 use crate::passes::{self, AS_WRITTEN, Context};
 use crate::sweeps::Sweep;
@@ -43,7 +43,7 @@ fn check(module: &Module, f: FuncId, args: &[Tensor], tolerance: f64) {
 /// machine code) and compares with the interpreter of the language.
 #[track_caller]
 pub(super) fn check_all(module: &Module, f: FuncId, all: &[&[Tensor]], tolerance: f64) {
-    let mut program = schedule(module, f).unwrap();
+    let mut program = lower_to_loops(module, f).unwrap();
     passes::apply("vectorize", &mut program).unwrap();
     let errors = loop_ir::verify(&program);
     assert!(errors.is_empty(), "{errors:?}\n{program}");
@@ -103,7 +103,7 @@ fn every_sample_of_every_primitive() {
         for literals in [false, true] {
             let Ok((f, args)) = build(&mut module, literals) else { continue };
             // Samples with loops or branches that the target cannot compile are skipped.
-            if !schedule(&module, f).is_err_and(|p| p.kind == Kind::Target) {
+            if !lower_to_loops(&module, f).is_err_and(|p| p.kind == Kind::Target) {
                 check(&module, f, &args, 1e-12);
             }
         }
@@ -127,7 +127,7 @@ fn views_of_large_arrays_do_not_multiply_recomputation() {
         text += &format!("  return %{}\n}}", 2 * levels);
         let module = tapeloom_ir::parse_module(&text).unwrap();
         let f = module.iter().last().unwrap().0;
-        schedule(&module, f).unwrap().to_string().lines().count()
+        lower_to_loops(&module, f).unwrap().to_string().lines().count()
     };
     let (few, many) = (lines(4), lines(12));
     assert!(many < 4 * few, "{few} {many}");
@@ -388,7 +388,7 @@ fn bodies_of_loops_are_not_unrolled_without_end() {
             format!("func @f(%0: f64[30,24]) -> (f64[30,24]) {{\n{lines}  return %{last}\n}}\n");
         let module = tapeloom_ir::parse_module(&text).unwrap();
         let (f, _) = module.iter().next().unwrap();
-        let statements = schedule(&module, f).unwrap().to_string().lines().count();
+        let statements = lower_to_loops(&module, f).unwrap().to_string().lines().count();
         assert!(statements < 3 * 2000, "{steps} steps became {statements} statements");
         let x: Vec<f64> = (0..30 * 24).map(|i| f64::from(i % 7) * 0.125).collect();
         check(&module, f, &[Tensor::new(&[30, 24], x).unwrap()], 1e-12);
@@ -437,6 +437,6 @@ fn extents_are_not_counted() {
   return %1
 }";
     let module = tapeloom_ir::parse_module(text).unwrap();
-    let program = schedule(&module, module.iter().last().unwrap().0).unwrap();
+    let program = lower_to_loops(&module, module.iter().last().unwrap().0).unwrap();
     assert_eq!(loop_ir::verify(&program), []);
 }

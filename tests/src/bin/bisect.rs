@@ -6,7 +6,7 @@
 
 use std::error::Error;
 use std::process::ExitCode;
-use tapeloom_backend::{loop_ir, passes::NATIVE, schedule};
+use tapeloom_backend::{loop_ir, passes::NATIVE, lower_to_loops};
 use tapeloom_ir::parse_module;
 use tapeloom_tests::bisect::{Verdict, bisect, bisect_function};
 use tapeloom_tests::read_tensors;
@@ -22,7 +22,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
         let (f, _) = module.iter().last().ok_or("the file has no function")?;
         let given = module.clone();
         let ready = BEFORE_CODE.run(&mut module, f)?;
-        (Some((given, f)), schedule(&module, ready)?)
+        (Some((given, f)), lower_to_loops(&module, ready)?)
     } else {
         (None, loop_ir::parse(&code, &|_| None)?)
     };

@@ -74,7 +74,7 @@ const WALKS: &[(&str, Walk)] = &[
     ("inline", |m, f| transforms::by_name("inline")?.apply(m, f).map(|_| ())),
     ("expand", |m, f| transforms::by_name("expand")?.apply(m, f).map(|_| ())),
     ("passes", |m, f| transforms::BEFORE_CODE.run(m, f).map(|_| ())),
-    ("schedule and compile", |m, f| {
+    ("lower and compile", |m, f| {
         compile(m, f, &Options::default())?.call(&[&Tensor::from(1.0)]).map(|_| ())
     }),
 ];

@@ -242,7 +242,7 @@ fn argsort(
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
-    use crate::lower::schedule;
+    use crate::lower::lower_to_loops;
     use crate::lower::tests::check_all;
     use tapeloom_ir::{ArrayType, Dtype, Literal, Tensor, parse_module};
 
@@ -342,7 +342,7 @@ func @f(%0: f64[9], %1: f64[3,3], %2: f64[0,4]) -> (f64[9], f64[9], f64[3,3], f6
 }";
         let module = parse_module(text).unwrap();
         let f = module.iter().last().unwrap().0;
-        assert_eq!(schedule(&module, f).unwrap().callees.len(), 3);
+        assert_eq!(lower_to_loops(&module, f).unwrap().callees.len(), 3);
         let args = [&[9][..], &[3, 3], &[0, 4]].map(|shape| numbers(Dtype::F64, shape, 3));
         check_all(&module, f, &[&args], 0.0);
     }

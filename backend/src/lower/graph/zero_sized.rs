@@ -78,7 +78,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use crate::loop_ir::{self, Extent, Stmt, visit};
-    use crate::lower::schedule;
+    use crate::lower::lower_to_loops;
     use tapeloom_ir::parse_module;
 
     /// Returns the number of statements in the kernels of a function. In its text, `N`, `M` and `NM` stand
@@ -89,7 +89,7 @@ mod tests {
             .replace('N', &n.to_string())
             .replace('M', &m.to_string());
         let module = parse_module(&text).unwrap();
-        let program = schedule(&module, module.iter().last().unwrap().0).unwrap();
+        let program = lower_to_loops(&module, module.iter().last().unwrap().0).unwrap();
         assert_eq!(loop_ir::verify(&program), []);
         let mut statements = 0;
         visit(&program.entry.body, &mut |s| {

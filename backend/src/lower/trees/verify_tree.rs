@@ -117,7 +117,7 @@ pub(crate) fn check(
     let shown: Vec<&str> = faults.iter().take(5).map(String::as_str).collect();
     let n = faults.len();
     Err(Problem::internal(format!(
-        "the trees of `schedule::emit` break {n} invariants: {}",
+        "the trees of `lower::emission` break {n} invariants: {}",
         shown.join("; ")
     )))
 }
