@@ -29,8 +29,8 @@ impl Regions for Transforms {
         forced: &[bool],
     ) -> Result<JvpOf, Problem> {
         let forced = full(forced, module.function(f).results.len(), false);
-        let question = Jvp { active: active.to_vec(), forced };
-        module.answer(f, question, |m, q| crate::ad::jvp::derive(self, m, f, q))
+        let query = Jvp { active: active.to_vec(), forced };
+        module.answer(f, query, |m, q| crate::ad::jvp::derive(self, m, f, q))
     }
 
     fn linearize(
@@ -43,8 +43,8 @@ impl Regions for Transforms {
     ) -> Result<LinearizeOf, Problem> {
         let forced = full(forced, module.function(f).results.len(), false);
         let shares = full(shares, active.len(), Amortization::FREE);
-        let question = Linearize { active: active.to_vec(), forced, shares };
-        module.answer(f, question, |m, q| crate::ad::linearize::derive(self, m, f, q))
+        let query = Linearize { active: active.to_vec(), forced, shares };
+        module.answer(f, query, |m, q| crate::ad::linearize::derive(self, m, f, q))
     }
 
     fn plan(
@@ -54,8 +54,8 @@ impl Regions for Transforms {
         terms: PlanRequest,
     ) -> Result<LinearizeOf, Problem> {
         let LinearizeOf { fwd, lin, active_out, residuals } = of;
-        let question = Plan { lin, active_out, residuals, terms };
-        module.answer(fwd, question, |m, q| crate::checkpoint::derive(self, m, fwd, q))
+        let query = Plan { lin, active_out, residuals, terms };
+        module.answer(fwd, query, |m, q| crate::checkpoint::derive(self, m, fwd, q))
     }
 
     fn within(
@@ -67,8 +67,8 @@ impl Regions for Transforms {
         policy: &Policy,
     ) -> Result<LinearizeOf, Problem> {
         let shares = full(shares, active.len(), Amortization::FREE);
-        let question = Within { active: active.to_vec(), shares, policy: policy.clone() };
-        module.answer(f, question, |m, q| crate::checkpoint::within(self, m, f, q))
+        let query = Within { active: active.to_vec(), shares, policy: policy.clone() };
+        module.answer(f, query, |m, q| crate::checkpoint::within(self, m, f, q))
     }
 
     fn transpose(
@@ -79,8 +79,8 @@ impl Regions for Transforms {
         onto: &[AccumulateInto],
     ) -> Result<TransposeOf, Problem> {
         let onto = full(onto, module.function(f).linear_params.len(), AccumulateInto::Nothing);
-        let question = Transpose { nonzero: nonzero.to_vec(), onto };
-        module.answer(f, question, |m, q| crate::ad::transpose::derive(self, m, f, q))
+        let query = Transpose { nonzero: nonzero.to_vec(), onto };
+        module.answer(f, query, |m, q| crate::ad::transpose::derive(self, m, f, q))
     }
 
     fn batch(
@@ -92,8 +92,8 @@ impl Regions for Transforms {
         wanted: &[BatchRequest],
     ) -> Result<BatchOf, Problem> {
         let wanted = full(wanted, module.function(f).results.len(), BatchRequest::AsIs);
-        let question = Batch { size, batched: batched.to_vec(), wanted };
-        module.answer(f, question, |m, q| crate::ad::batch::derive(self, m, f, q))
+        let query = Batch { size, batched: batched.to_vec(), wanted };
+        module.answer(f, query, |m, q| crate::ad::batch::derive(self, m, f, q))
     }
 
     fn prune(
@@ -104,8 +104,8 @@ impl Regions for Transforms {
         kept: &[bool],
     ) -> Result<PruneOf, Problem> {
         let kept = full(kept, module.function(f).all_params().count(), false);
-        let question = Prune { used: used.to_vec(), kept };
-        module.answer(f, question, |m, q| crate::passes::prune::derive(self, m, f, q))
+        let query = Prune { used: used.to_vec(), kept };
+        module.answer(f, query, |m, q| crate::passes::prune::derive(self, m, f, q))
     }
 
     fn unzip(
@@ -114,7 +114,7 @@ impl Regions for Transforms {
         f: FuncId,
         known: &[bool],
     ) -> Result<UnzipOf, Problem> {
-        let question = Unzip { known: known.to_vec() };
-        module.answer(f, question, |m, q| crate::ad::unzip::derive(self, m, f, q))
+        let query = Unzip { known: known.to_vec() };
+        module.answer(f, query, |m, q| crate::ad::unzip::derive(self, m, f, q))
     }
 }

@@ -62,7 +62,7 @@ pub(super) struct Issue<'a> {
     writes: Queue,
     banks: Vec<Queue>,
     /// The window slots of ready requests for layers (groups of tape entries) that wait for space in the scratchpad.
-    asking: Vec<u32>,
+    waiting_layers: Vec<u32>,
     /// Three counts: function units that are busy beyond this tick (`busy`), and unfinished reads (`reading`) and
     /// writes (`writing`) of the cache.
     busy: u64,
@@ -117,7 +117,7 @@ impl<'a> Issue<'a> {
             reads: Queue::new(),
             writes: Queue::new(),
             banks: vec![Queue::new(); m.banks as usize],
-            asking: Vec::new(),
+            waiting_layers: Vec::new(),
             busy: 0,
             reading: 0,
             writing: 0,
@@ -200,7 +200,7 @@ impl<'a> Issue<'a> {
             while let Some(id) = self.ready.pop() {
                 self.queue(id)?;
             }
-            if !self.ask()? {
+            if !self.begin_layers()? {
                 return Ok(());
             }
         }
@@ -225,7 +225,7 @@ impl<'a> Issue<'a> {
                 let bank = self.pad.entry(entry)? % self.m.banks;
                 self.banks[bank as usize].push(turn);
             }
-            Task::Layer(_) => self.asking.push(id),
+            Task::Layer(_) => self.waiting_layers.push(id),
             Task::Barrier(_) if self.ideal() => return self.instant(id),
             Task::Barrier(_) => self.start(id, self.now + self.m.barrier),
         }
@@ -240,9 +240,9 @@ impl<'a> Issue<'a> {
 
     /// Begins the ready layers (groups of tape entries) for which the scratchpad has space. Returns whether any layer
     /// began.
-    fn ask(&mut self) -> Result<bool, Problem> {
+    fn begin_layers(&mut self) -> Result<bool, Problem> {
         let mut any = false;
-        for id in std::mem::take(&mut self.asking) {
+        for id in std::mem::take(&mut self.waiting_layers) {
             let Task::Layer(layer) = self.window.slot(id).task else { continue };
             let begun = self.pad.begin(layer)?;
             // Run the stream engines before the second attempt: if streams take no time, the half of the scratchpad
@@ -252,7 +252,7 @@ impl<'a> Issue<'a> {
                 self.finish(id)?;
                 any = true;
             } else {
-                self.asking.push(id);
+                self.waiting_layers.push(id);
             }
         }
         Ok(any)

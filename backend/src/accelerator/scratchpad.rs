@@ -258,14 +258,14 @@ impl Scratchpad {
         }
         if self.reverse && self.left == 0 {
             self.tile = None;
-            self.ask(open.half);
+            self.request_tile(open.half);
             self.current = (self.current + 1) % self.halves.len();
         }
         Ok(())
     }
 
     /// Requests, in the reverse phase, the next tile from memory. The tile will be held by the half with index `half`.
-    fn ask(&mut self, half: usize) {
+    fn request_tile(&mut self, half: usize) {
         self.halves[half].0 = match self.hist.pop() {
             Some(tile) => {
                 let back = self.transfer(half, tile);
@@ -442,7 +442,7 @@ impl Scratchpad {
     /// Requests the first tiles (contents of a half each) of the reverse phase from memory, one for each half.
     pub(super) fn start(&mut self) {
         if self.reverse {
-            (0..self.halves.len()).for_each(|half| self.ask(half));
+            (0..self.halves.len()).for_each(|half| self.request_tile(half));
         }
     }
 

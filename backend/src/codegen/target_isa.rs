@@ -24,7 +24,7 @@ pub(crate) fn isa(triple: &Triple) -> Result<OwnedTargetIsa, Problem> {
         Problem::new(Kind::Target, format!("cannot make machine code for {triple}: {e}"), help)
     };
     let mut builder =
-        match Isa::asked().map_err(|e| Problem::new(Kind::Target, e.message, e.help))? {
+        match Isa::in_use().map_err(|e| Problem::new(Kind::Target, e.message, e.help))? {
             Isa::Baseline => isa::lookup(triple.clone()).map_err(|e| failed(&e))?,
             Isa::Avx2 | Isa::Avx512 => cranelift_native::builder().map_err(|e| failed(&e))?,
         };

@@ -51,14 +51,14 @@ impl Isa {
     pub fn here() -> Isa {
         static HERE: OnceLock<Isa> = OnceLock::new();
         // The result is cached, since scalar functions call this at every evaluation.
-        *HERE.get_or_init(|| Isa::asked().unwrap_or_else(|_| Isa::of_machine()))
+        *HERE.get_or_init(|| Isa::in_use().unwrap_or_else(|_| Isa::of_machine()))
     }
 
     /// Returns the instruction set in use, or the error if `TAPELOOM_ISA` is invalid.
     ///
     /// # Errors
     /// If `TAPELOOM_ISA` is not the name of a set, or names a set that the machine lacks.
-    pub fn asked() -> Result<Isa, WrongIsa> {
+    pub fn in_use() -> Result<Isa, WrongIsa> {
         static ANSWER: OnceLock<Result<Isa, WrongIsa>> = OnceLock::new();
         ANSWER.get_or_init(|| chosen(std::env::var(ASKED).ok().as_deref())).clone()
     }

@@ -211,7 +211,7 @@ impl Module {
         hosts
     }
 
-    /// Returns the answer to the query `question` about function `f`. The first time, `make` computes the answer;
+    /// Returns the answer to `query` about function `f`. The first time, `make` computes the answer;
     /// later calls return the memoized answer.
     ///
     /// # Errors
@@ -219,10 +219,10 @@ impl Module {
     pub fn answer<Q: Query>(
         &mut self,
         f: FuncId,
-        question: Q,
+        query: Q,
         make: impl FnOnce(&mut Module, &Q) -> Result<Q::Answer, Problem>,
     ) -> Result<Q::Answer, Problem> {
-        let key = (f, question);
+        let key = (f, query);
         if let Some(known) = Q::answers(&mut self.memo).get(&key) {
             return Ok(known.clone());
         }

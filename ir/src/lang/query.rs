@@ -22,7 +22,7 @@ pub trait Query: Clone + Eq + Hash + Debug {
     fn answers(memo: &mut Memo) -> &mut OrderedMap<(FuncId, Self), Self::Answer>;
 }
 
-macro_rules! questions {
+macro_rules! queries {
     ($($(#[$doc:meta])* $name:ident { $($(#[$about:meta])* $field:ident: $ty:ty,)* } -> $answer:ident in $table:ident,)*) => {
         $(
             $(#[$doc])*
@@ -43,7 +43,7 @@ macro_rules! questions {
     };
 }
 
-questions! {
+queries! {
     /// The forward derivative of `x -> y`: `(x, dx of active parameters) -> (y, dy of active results)`.
     Jvp {
         /// Per parameter: whether it has a tangent.

@@ -29,12 +29,12 @@ pub fn try_zeros(lines: usize) -> Option<Vec<Line>> {
 /// contents do not change.
 pub(crate) fn large_pages<T>(memory: &mut [T]) {
     if size_of_val(memory) >= LARGE_BYTES {
-        ask(memory);
+        advise_huge_pages(memory);
     }
 }
 
 #[cfg(target_os = "linux")]
-fn ask<T>(memory: &mut [T]) {
+fn advise_huge_pages<T>(memory: &mut [T]) {
     use std::ffi::{c_int, c_void};
     unsafe extern "C" {
         fn madvise(start: *mut c_void, length: usize, advice: c_int) -> c_int;
@@ -52,4 +52,4 @@ fn ask<T>(memory: &mut [T]) {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn ask<T>(_: &mut [T]) {}
+fn advise_huge_pages<T>(_: &mut [T]) {}

@@ -21,7 +21,7 @@ mod native;
 mod passes;
 mod primitives_page;
 mod products;
-mod questions;
+mod queries;
 mod random;
 mod recorded_values;
 mod rewrites;

@@ -236,7 +236,7 @@ impl<'a> Parser<'a> {
             return Ok(Stmt::Contract(self.contract()?));
         }
         if self.take("ask") {
-            return Ok(Stmt::CallExternal(self.ask()?));
+            return Ok(Stmt::CallExternal(self.host_call()?));
         }
         if self.take("routine") {
             return Ok(Stmt::CallExternal(self.routine()?));
@@ -354,7 +354,7 @@ impl<'a> Parser<'a> {
         Ok(Call { callee, operands, outputs, frame, origins: NOT_PRINTED })
     }
 
-    fn ask(&mut self) -> Result<CallExternal, Problem> {
+    fn host_call(&mut self) -> Result<CallExternal, Problem> {
         let word = self.next();
         let Some(name) = word.strip_prefix('&') else {
             return Err(self.wanted("a Rust function such as `&f`", word));

@@ -112,7 +112,7 @@ impl Primitive for Call {
         dx: &[Option<Atom>],
     ) -> Result<Dual, Problem> {
         let active: Vec<bool> = dx.iter().map(Option::is_some).collect();
-        let of = cx.ask(|regions, m| regions.jvp(m, self.function, &active, &[]))?;
+        let of = cx.derive(|regions, m| regions.jvp(m, self.function, &active, &[]))?;
         let args: Vec<Atom> = x.iter().copied().chain(dx.iter().flatten().copied()).collect();
         let outputs = cx.b.emit(self.to(of.function), &args);
         let (y, dy) = outputs.split_at(of.active_out.len());
@@ -128,7 +128,7 @@ impl Primitive for Call {
         let active: Vec<bool> = dx.iter().map(Option::is_some).collect();
         let bits = self.checkpoint.as_ref().map_or(cx.context().bits, |p| p.row().bits);
         let shares: Vec<Amortization> = (0..x.len()).map(|i| cx.share(i).in_bits(bits)).collect();
-        let of = cx.ask(|regions, m| {
+        let of = cx.derive(|regions, m| {
             if let Some(policy) = &self.checkpoint
                 && policy.row().planner != Planner::Cut
             {
@@ -183,7 +183,7 @@ impl Primitive for Call {
         let onto: Vec<AccumulateInto> = (known..x.len())
             .map(|i| if running(i, into) { AccumulateInto::Total } else { AccumulateInto::Nothing })
             .collect();
-        let of = cx.ask(|regions, m| regions.transpose(m, self.function, &nonzero, &onto))?;
+        let of = cx.derive(|regions, m| regions.transpose(m, self.function, &nonzero, &onto))?;
         let mut args: Vec<Atom> = x[..known].iter().filter_map(Arg::known).collect();
         args.extend(into.hand_over(b, ct, x, known, &onto));
         let slots = (known..x.len()).zip(&of.nonzero).filter(|(_, on)| **on).map(|(i, _)| i);
@@ -202,7 +202,7 @@ impl Primitive for Call {
         x: &[Atom],
         batched: &[bool],
     ) -> Result<Batched, Problem> {
-        let of = cx.ask(|regions, m| regions.batch(m, self.function, size, batched, &[]))?;
+        let of = cx.derive(|regions, m| regions.batch(m, self.function, size, batched, &[]))?;
         // The policy's budget is in bytes per batch member, so multiply it by the batch size.
         let checkpoint = self.checkpoint.as_ref().map(|policy| policy.times(size));
         let y = cx.b.emit(Call { checkpoint, ..self.to(of.function) }, x);

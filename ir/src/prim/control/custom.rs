@@ -175,7 +175,7 @@ impl CustomCall {
         let linear: Vec<bool> = (0..x.len() + slots.len()).map(|i| i >= x.len()).collect();
         let there = slots.iter().map(|(_, dx)| dx.is_some());
         let there: Vec<bool> = x.iter().map(|_| false).chain(there).collect();
-        let of = cx.ask(|regions, m| present(regions, m, jvp, [&linear, &there], outputs))?;
+        let of = cx.derive(|regions, m| present(regions, m, jvp, [&linear, &there], outputs))?;
         let Present { function, nonzero } = of;
         let tangents = match function {
             Some(_) => slots.iter().filter_map(|(_, dx)| *dx).collect(),
@@ -211,7 +211,7 @@ impl CustomCall {
         let residuals = cx.b.with_module(|m| m.function(fwd).results.len()) - outputs;
         let slots = tangent_slots(cx, x, dx);
         let there: Vec<bool> = slots.iter().map(|(_, dx)| dx.is_some()).collect();
-        let back = cx.ask(|regions, m| with_results(regions, m, bwd, &there))?;
+        let back = cx.derive(|regions, m| with_results(regions, m, bwd, &there))?;
         let both = match transposed(cx, back, residuals) {
             Ok(apply) => LinearCall { apply: Some(apply), transpose: Some(back), residuals },
             Err(reason) if run => return Err(self.forward_missing(cx, bwd, &reason)),
@@ -250,7 +250,7 @@ impl CustomCall {
         there: &[bool],
     ) -> Result<LinearCall, Problem> {
         let function = self.function;
-        cx.ask(|regions, m| {
+        cx.derive(|regions, m| {
             let (of, back) = (m.get(function), m.get(bwd));
             let x = of.param_types();
             let all = tangents(&x);
@@ -364,7 +364,7 @@ impl Primitive for CustomCall {
         let outputs = b.with_module(|m| self.outputs(m));
         let rule = self.ruled(cx, jvp, x, dx)?;
         // Inline the rule, so that the caller sees which of its equations depend on the tangents.
-        let apart = cx.ask(|regions, m| {
+        let apart = cx.derive(|regions, m| {
             let params = m.function(rule.function).params.len();
             let linear: Vec<bool> = (0..params).map(|i| i >= x.len()).collect();
             separated(regions, m, rule.function, &linear, outputs)
@@ -412,7 +412,7 @@ impl Primitive for CustomCall {
         // that uses the rule reports it.
         let mut lift =
             |f: FuncId, on: &[bool], wanted: &[BatchRequest], values: Option<[usize; 2]>| {
-                cx.ask(|regions, m| {
+                cx.derive(|regions, m| {
                     let params = m.function(f).params.len();
                     let apart = values.map(|[values, first]| {
                         let linear: Vec<bool> = (0..params).map(|i| i >= values).collect();

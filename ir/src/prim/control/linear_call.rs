@@ -152,7 +152,7 @@ impl LinearCall {
     ) -> Result<(LinearCall, Vec<bool>), Problem> {
         let there: Vec<bool> = dx.iter().map(Option::is_some).collect();
         let transpose = self.transpose;
-        let transpose = transpose.map(|f| cx.ask(|regions, m| with_results(regions, m, f, &there)));
+        let transpose = transpose.map(|f| cx.derive(|regions, m| with_results(regions, m, f, &there)));
         let transpose = transpose.transpose()?;
         let Some(apply) = self.apply else {
             let outputs = cx.b.with_module(|m| self.outputs(m));
@@ -178,7 +178,7 @@ impl LinearCall {
             known.chain((0..there.len()).map(on)).collect()
         };
         let (linear, some) = (of_all(&|_| true), of_all(&|i| there[i]));
-        cx.ask(|regions, m| present(regions, m, program, [&linear, &some], 0))
+        cx.derive(|regions, m| present(regions, m, program, [&linear, &some], 0))
     }
 }
 
@@ -265,7 +265,7 @@ impl Primitive for LinearCall {
             Some(function) => {
                 args.extend(ct.iter().flatten());
                 let apply = self.apply;
-                let apply = apply.map(|f| cx.ask(|regions, m| with_results(regions, m, f, &there)));
+                let apply = apply.map(|f| cx.derive(|regions, m| with_results(regions, m, f, &there)));
                 LinearCall { apply: Some(function), transpose: apply.transpose()?, ..self.clone() }
             }
             // If `transpose` is not linear, it cannot be specialised: pass zeros for absent cotangents.
@@ -295,14 +295,14 @@ impl Primitive for LinearCall {
         let mut op = self.clone();
         if let Some(apply) = self.apply {
             let wanted = as_operands(&every);
-            let of = cx.ask(|regions, m| regions.batch(m, apply, size, batched, &wanted))?;
+            let of = cx.derive(|regions, m| regions.batch(m, apply, size, batched, &wanted))?;
             op.apply = Some(of.function);
         }
         if let Some(transpose) = self.transpose {
             // The cotangent of a linear operand that all batch members share is the sum over the members.
             let (k, x) = batched.split_at(self.residuals);
             let (mask, wanted) = ([k, &every].concat(), as_operands(x));
-            let of = cx.ask(|regions, m| regions.batch(m, transpose, size, &mask, &wanted))?;
+            let of = cx.derive(|regions, m| regions.batch(m, transpose, size, &mask, &wanted))?;
             op.transpose = Some(of.function);
         }
         Ok(Batched { y: cx.b.emit(op, x), batched: every.into() })

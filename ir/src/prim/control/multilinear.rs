@@ -141,7 +141,7 @@ impl MultilinearCall {
                 TangentMode::Linearize => {
                     // Inline the rule, so that the caller sees which of its equations are linear in `da`.
                     let linear: Vec<bool> = (0..args.len()).map(|i| i == x.len()).collect();
-                    let apart = cx.ask(|regions, m| separated(regions, m, jvp, &linear, 0))?;
+                    let apart = cx.derive(|regions, m| separated(regions, m, jvp, &linear, 0))?;
                     b.open(apart, &args, called).into()
                 }
             };
@@ -202,7 +202,7 @@ fn back(
     i: usize,
     last: Option<usize>,
 ) -> Result<FuncId, Problem> {
-    cx.ask(|regions, m| {
+    cx.derive(|regions, m| {
         let name = m.function(f).name.clone();
         let linear: Vec<bool> = (0..m.function(f).param_types().len()).map(|p| p == i).collect();
         let map = as_linear(regions, m, f, &linear, 0)?;
@@ -221,7 +221,7 @@ fn moved(
     i: usize,
     last: Option<usize>,
 ) -> Result<Option<FuncId>, Problem> {
-    cx.ask(|regions, m| {
+    cx.derive(|regions, m| {
         let (name, results) = (m.function(f).name.clone(), m.function(f).results.len());
         let active: Vec<bool> = (0..m.function(f).param_types().len()).map(|p| p == i).collect();
         let of = regions.jvp(m, f, &active, &[])?;
@@ -351,9 +351,9 @@ impl Primitive for MultilinearCall {
     ) -> Result<Batched, Problem> {
         let wanted = [BatchRequest::Batched];
         let of =
-            cx.ask(|regions, m| regions.batch(m, self.function, size, batched, &wanted))?.function;
+            cx.derive(|regions, m| regions.batch(m, self.function, size, batched, &wanted))?.function;
         let jvp = match self.jvp {
-            Some(jvp) => Some(cx.ask(|regions, m| {
+            Some(jvp) => Some(cx.derive(|regions, m| {
                 // Batching masks the values of a branch that only some members take, and masks tangents in
                 // another way. So separate the tangents of the rule from its other values first.
                 let linear: Vec<bool> = (0..=x.len()).map(|i| i == x.len()).collect();

@@ -159,7 +159,7 @@ impl Primitive for LinearSolve {
         let types = b.with_module(|m| m.function(self.solve).result_types());
         let back = LinearSolve {
             matvec: transposed(cx, self.matvec, parameters)?,
-            solve: cx.ask(|regions, m| completed(regions, m, self.transposed))?,
+            solve: cx.derive(|regions, m| completed(regions, m, self.transposed))?,
             transposed: self.solve,
         };
         let mut args: Vec<Atom> = x[..parameters].iter().filter_map(Arg::known).collect();

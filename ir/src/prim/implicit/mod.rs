@@ -128,7 +128,7 @@ fn lift(
     f: FuncId,
     batched: &[bool],
 ) -> Result<FuncId, Problem> {
-    let of = cx.ask(|regions, m| {
+    let of = cx.derive(|regions, m| {
         let wanted = vec![BatchRequest::Batched; m.function(f).results.len()];
         regions.batch(m, f, size, batched, &wanted)
     })?;

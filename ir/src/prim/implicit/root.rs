@@ -73,7 +73,7 @@ impl Root {
     /// Returns the function `(k.., y.., v..) -> (∂r/∂y) v`: the derivative of the residual `r(k, y)` in the unknowns
     /// `y`, times a vector `v`. `k` are the parameters of the equation.
     fn matvec(&self, cx: &mut RuleCx<'_, '_>) -> Result<FuncId, Problem> {
-        cx.ask(|regions, m| {
+        cx.derive(|regions, m| {
             let f = m.function(self.residual);
             let (all, unknowns) = (f.params.len(), f.results.len());
             let active: Vec<bool> = (0..all).map(|i| i + unknowns >= all).collect();

@@ -219,14 +219,14 @@ impl RuleCx<'_, '_> {
         self.shares.iter().map(|share| share.context()).max().unwrap_or_default()
     }
 
-    /// Calls `question` with the transforms and the module, as in `cx.ask(|regions, m| regions.jvp(m,
-    /// ..))`.
-    pub fn ask<T>(
+    /// Derives functions: calls `make` with the transforms and the module, and returns its result. For example,
+    /// `cx.derive(|regions, m| regions.jvp(m, ..))`.
+    pub fn derive<T>(
         &mut self,
-        question: impl FnOnce(&mut dyn Regions, &mut Module) -> Result<T, Problem>,
+        make: impl FnOnce(&mut dyn Regions, &mut Module) -> Result<T, Problem>,
     ) -> Result<T, Problem> {
         let regions = &mut *self.regions;
-        self.b.with_module(|m| question(regions, m))
+        self.b.with_module(|m| make(regions, m))
     }
 }
 

@@ -123,7 +123,7 @@ pub(crate) fn transposed(
     f: FuncId,
     residuals: usize,
 ) -> Result<FuncId, Problem> {
-    cx.ask(|regions, m| transpose_of(regions, m, f, residuals))
+    cx.derive(|regions, m| transpose_of(regions, m, f, residuals))
 }
 
 /// Returns the same transpose as [`transposed`], for callers that have no `RuleCx`.

@@ -60,11 +60,11 @@ impl Cond {
     /// result, it is forced in all branches. Returns the derived branches and the mask of these parameters or results.
     fn fixed_point<T>(
         &self,
-        mut ask: impl FnMut(FuncId, &[bool]) -> Result<T, Problem>,
+        mut derive: impl FnMut(FuncId, &[bool]) -> Result<T, Problem>,
         there: impl Fn(&T) -> &Vec<bool>,
     ) -> Result<(Vec<T>, Vec<bool>), Problem> {
         let mut all = |forced: &[bool]| -> Result<Vec<T>, Problem> {
-            self.branches.iter().map(|f| ask(*f, forced)).collect()
+            self.branches.iter().map(|f| derive(*f, forced)).collect()
         };
         let some = union(all(&[])?.iter().map(|of| there(of).as_slice()));
         Ok((all(&some)?, some))
@@ -101,7 +101,7 @@ impl Cond {
         for (k, branch) in self.branches.iter().enumerate() {
             let tapes: Vec<Option<TapeOrigin>> =
                 tapes.iter().map(|of| of.get(k).copied()).collect();
-            let of = cx.ask(|regions, m| {
+            let of = cx.derive(|regions, m| {
                 let f = m.function(*branch);
                 let mut wanted = vec![BatchRequest::Batched; outputs];
                 for (i, ty) in f.result_types().iter().enumerate() {
@@ -310,7 +310,7 @@ impl Primitive for Cond {
     ) -> Result<Dual, Problem> {
         let active: Vec<bool> = dx[1..].iter().map(Option::is_some).collect();
         let (derived, active_out) = self.fixed_point(
-            |f, forced| cx.ask(|regions, m| regions.jvp(m, f, &active, forced)),
+            |f, forced| cx.derive(|regions, m| regions.jvp(m, f, &active, forced)),
             |of| &of.active_out,
         )?;
         let args: Vec<Atom> = x.iter().copied().chain(dx.iter().flatten().copied()).collect();
@@ -328,12 +328,12 @@ impl Primitive for Cond {
         let active: Vec<bool> = dx[1..].iter().map(Option::is_some).collect();
         let shares: Vec<Amortization> = (1..x.len()).map(|i| cx.share(i)).collect();
         let (derived, active_out) = self.fixed_point(
-            |f, forced| cx.ask(|regions, m| regions.linearize(m, f, &active, forced, &shares)),
+            |f, forced| cx.derive(|regions, m| regions.linearize(m, f, &active, forced, &shares)),
             |of| &of.active_out,
         )?;
         let prices = || shares.iter().map(|share| Price::Bytes(*share)).collect();
         let terms = || PlanRequest::apart(prices(), Vec::new(), 1);
-        let plan = |of| cx.ask(|regions, m| regions.plan(m, of, terms()));
+        let plan = |of| cx.derive(|regions, m| regions.plan(m, of, terms()));
         let derived = derived.into_iter().map(plan).collect::<Result<Vec<_>, _>>()?;
         let record = Record::new(cx, &derived);
         let y = cx.b.emit(Cond { branches: record.written(cx, &derived)? }, x);
@@ -362,8 +362,8 @@ impl Primitive for Cond {
         let nonzero: Vec<bool> = ct.iter().map(Option::is_some).collect();
         let known = x.len() - b.with_module(|m| m.function(self.branches[0]).linear_params.len());
         let mut transposed = |onto: &[AccumulateInto]| -> Result<Vec<TransposeOf>, Problem> {
-            let ask = |f: &FuncId| cx.ask(|regions, m| regions.transpose(m, *f, &nonzero, onto));
-            self.branches.iter().map(ask).collect()
+            let derive = |f: &FuncId| cx.derive(|regions, m| regions.transpose(m, *f, &nonzero, onto));
+            self.branches.iter().map(derive).collect()
         };
         // If one branch gives an operand a cotangent, all branches must return one. A total that exists already
         // is passed into the branches, which add to it.
@@ -402,7 +402,7 @@ impl Primitive for Cond {
                 let wanted =
                     |on: &bool| if *on { BatchRequest::Batched } else { BatchRequest::AsIs };
                 let wanted: Vec<BatchRequest> = lifted.iter().map(wanted).collect();
-                cx.ask(|regions, m| regions.batch(m, f, size, &batched[1..], &wanted))
+                cx.derive(|regions, m| regions.batch(m, f, size, &batched[1..], &wanted))
             },
             |of| &of.batched_out,
         )?;

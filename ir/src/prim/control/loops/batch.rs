@@ -22,7 +22,7 @@ pub(super) fn batch(
         |on, forced| {
             let wanted = |on: &bool| if *on { BatchRequest::Batched } else { BatchRequest::AsIs };
             let wanted: Vec<BatchRequest> = forced.iter().map(wanted).collect();
-            cx.ask(|regions, m| regions.batch(m, of.body, size, on, &wanted))
+            cx.derive(|regions, m| regions.batch(m, of.body, size, on, &wanted))
         },
         |derived| &derived.batched_out,
     )?;

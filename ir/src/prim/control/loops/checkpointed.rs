@@ -108,7 +108,7 @@ fn linearize_varying(
     let on = of.of_params(dx.iter().map(Option::is_some));
     let context = cx.context();
     let Some(recomputation) =
-        cx.ask(|regions, m| Recomputation::of(of, regions, m, on, context))?
+        cx.derive(|regions, m| Recomputation::of(of, regions, m, on, context))?
     else {
         return Ok(None);
     };

@@ -43,7 +43,7 @@ pub(super) fn jvp(
 ) -> Result<Dual, Problem> {
     let (derived, active) = of.fixed_point(
         of.of_params(dx.iter().map(Option::is_some)),
-        |active, forced| cx.ask(|regions, m| regions.jvp(m, of.body, active, forced)),
+        |active, forced| cx.derive(|regions, m| regions.jvp(m, of.body, active, forced)),
         |derived| &derived.active_out,
     )?;
     let results = derived.active_out.len();
@@ -68,11 +68,11 @@ pub(super) fn linearize(
     let (derived, active) = of.fixed_point(
         of.of_params(dx.iter().map(Option::is_some)),
         |active, forced| {
-            cx.ask(|regions, m| regions.linearize(m, of.body, active, forced, &shares))
+            cx.derive(|regions, m| regions.linearize(m, of.body, active, forced, &shares))
         },
         |derived| &derived.active_out,
     )?;
-    let derived = cx.ask(|regions, m| {
+    let derived = cx.derive(|regions, m| {
         let mut terms = of.terms(m, &derived, &shares);
         if of.carries.is_some() {
             // The trip count is at most the number of saved carries, so every iteration saves its carries. Save no
@@ -113,17 +113,17 @@ impl Loop {
         mask
     }
 
-    /// Derives the body, by `ask`, for the parameters marked in `on`. If a carry's result has a derivative, marks
+    /// Derives the body, by `derive`, for the parameters marked in `on`. If a carry's result has a derivative, marks
     /// the carry too, and repeats until no mark is added. Then derives once more with the results of marked
     /// carries forced to have one. Returns the derived body and the marks.
     pub(super) fn fixed_point<T>(
         &self,
         mut on: Vec<bool>,
-        mut ask: impl FnMut(&[bool], &[bool]) -> Result<T, Problem>,
+        mut derive: impl FnMut(&[bool], &[bool]) -> Result<T, Problem>,
         out: impl Fn(&T) -> &Vec<bool>,
     ) -> Result<(T, Vec<bool>), Problem> {
         loop {
-            let answer = ask(&on, &[])?;
+            let answer = derive(&on, &[])?;
             let mut forced = vec![false; out(&answer).len()];
             let mut settled = true;
             for (p, slot) in self.spec.takes.iter().enumerate() {
@@ -134,7 +134,7 @@ impl Loop {
                 }
             }
             if settled {
-                return Ok((ask(&on, &forced)?, on));
+                return Ok((derive(&on, &forced)?, on));
             }
         }
     }
@@ -198,7 +198,7 @@ impl Loop {
         };
         let operands = |r: &Reading| r.operands.iter().map(|a| cx.b.type_of(*a)).collect();
         let given: Vec<Vec<Type>> = read.iter().map(operands).collect();
-        cx.ask(|_, m| {
+        cx.derive(|_, m| {
             let f = m.get(lin);
             // A residual that is a carry at the start of an iteration has these parameters: the iteration number,
             // the carry's value before the first iteration, and the stacked results.
@@ -374,7 +374,7 @@ impl<'a, 'b, 'm> ResidualSources<'a, 'b, 'm> {
     ) -> Result<ResidualSources<'a, 'b, 'm>, Problem> {
         let constant: Vec<bool> = of.spec.takes.iter().map(|s| *s == Binding::Const).collect();
         let memory = cx.context().memory;
-        let (fwd, known) = cx.ask(|regions, m| {
+        let (fwd, known) = cx.derive(|regions, m| {
             let fwd = m.get(derived.fwd);
             // If the forward function has ordered effects, all its values are computed inside the loop.
             let mut known = vec![false; fwd.results.len()];
@@ -417,7 +417,7 @@ impl<'a, 'b, 'm> ResidualSources<'a, 'b, 'm> {
             true => Vec::new(),
             false => {
                 let fwd = self.fwd_id;
-                let part = self.cx.ask(|regions, m| regions.prune(m, fwd, &used, &[]))?;
+                let part = self.cx.derive(|regions, m| regions.prune(m, fwd, &used, &[]))?;
                 let params = part.params.iter().enumerate().filter(|(_, on)| **on);
                 let args: Vec<Atom> = params.filter_map(|(p, _)| self.operand(p)).collect();
                 self.cx.b.inline(part.function, &args)

@@ -39,7 +39,7 @@ pub(super) fn batch(
         *on |= matches!(slot, Binding::Carry(_));
     }
     let mut seen = false;
-    let derived = cx.ask(|regions, m| {
+    let derived = cx.derive(|regions, m| {
         seen = m.is_seen(of.body);
         let wanted = |r: usize| match spec.carrier(r) {
             None if !seen => BatchRequest::AsIs,
@@ -82,7 +82,7 @@ pub(super) fn batch(
         }
         TripCount::While { condition, reads } => {
             let lifted: Vec<bool> = reads.iter().map(|p| on[*p]).collect();
-            let goes_on = cx.ask(|regions, m| {
+            let goes_on = cx.derive(|regions, m| {
                 regions.batch(m, *condition, size, &lifted, &[BatchRequest::Batched])
             })?;
             masked.goes_on = Some((goes_on.function, reads));

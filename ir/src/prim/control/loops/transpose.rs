@@ -161,7 +161,7 @@ impl TransposedBody {
         // If the transpose gives a carry a cotangent, the result that it carries has one in the next iteration of
         // the reverse pass; repeat until no mark is added.
         let some = loop {
-            let some = cx.ask(|regions, m| regions.transpose(m, body, &nonzero, &[]))?.nonzero;
+            let some = cx.derive(|regions, m| regions.transpose(m, body, &nonzero, &[]))?.nonzero;
             let made = linear.iter().zip(&some).filter_map(|(slot, some)| match slot {
                 Binding::Carry(r) if *some => Some(*r),
                 Binding::Index | Binding::Const | Binding::Carry(_) | Binding::Xs => None,
@@ -187,7 +187,7 @@ impl TransposedBody {
             }
         };
         let onto: Vec<AccumulateInto> = (0..linear.len()).map(onto).collect();
-        let back = cx.ask(|regions, m| regions.transpose(m, body, &nonzero, &onto))?;
+        let back = cx.derive(|regions, m| regions.transpose(m, body, &nonzero, &onto))?;
         let (types, results) = cx.b.with_module(|m| {
             let f = m.function(body);
             (f.param_types().split_off(f.params.len()), f.result_types())
