@@ -121,7 +121,8 @@ fn ints(bytes: &[u8], field: u64) -> Result<Vec<i64>, Malformed> {
     Ok(found)
 }
 
-/// `HloModuleProto { computations (3): { instructions (2): { opcode (2) } } }`
+/// Counts the instructions of a module by their opcode. The message, with field numbers:
+/// `HloModuleProto { computations (3): { instructions (2): { opcode (2) } } }`.
 fn operations(module: &[u8]) -> Result<BTreeMap<String, usize>, Malformed> {
     let mut counts = BTreeMap::new();
     for computation in messages(module, 3)? {
@@ -133,7 +134,8 @@ fn operations(module: &[u8]) -> Result<BTreeMap<String, usize>, Malformed> {
     Ok(counts)
 }
 
-/// `HloModuleProto { input_output_alias (8): { entries (1): { output_shape_index (1), parameter_number (2) } } }`
+/// Returns pairs of a parameter and the result that takes over its memory. The message, with field numbers:
+/// `HloModuleProto { input_output_alias (8): { entries (1): { output_shape_index (1), parameter_number (2) } } }`.
 fn aliases(module: &[u8]) -> Result<Vec<(usize, usize)>, Malformed> {
     let entries = message(module, 8)?.map_or(Ok(Vec::new()), |list| messages(list, 1))?;
     let number = |n: i64| usize::try_from(n).map_err(|_| Malformed);
@@ -145,6 +147,8 @@ fn aliases(module: &[u8]) -> Result<Vec<(usize, usize)>, Malformed> {
     entries.into_iter().map(pair).collect()
 }
 
+/// Returns the types, orders, donations and shardings of the arguments and results; `None` if an argument is no array.
+/// The message, with field numbers:
 /// `HloModuleProto { host_program_shape (4): { parameters (1), result (2): { tuple_shapes (4) } },
 /// input_output_alias (8): { entries (1): { parameter_number (2) } }, buffer_donor (18): { entries (1):
 /// { parameter_number (1) } }, spmd_output_sharding (12), spmd_parameters_shardings (14) }`
@@ -184,7 +188,8 @@ fn signature(module: &[u8]) -> Result<Option<Signature>, Malformed> {
     }))
 }
 
-/// `ShapeProto { layout (5): { minor_to_major (1) } }`
+/// Returns the order of an array's dimensions on the device, the fastest varying first. The message, with field
+/// numbers: `ShapeProto { layout (5): { minor_to_major (1) } }`.
 fn order(shape: &[u8]) -> Result<Vec<i64>, Malformed> {
     message(shape, 5)?.map_or(Ok(Vec::new()), |layout| ints(layout, 1))
 }
@@ -192,7 +197,8 @@ fn order(shape: &[u8]) -> Result<Vec<i64>, Malformed> {
 /// The number of the type *tuple* among XLA's element types.
 const TUPLE: i64 = 13;
 
-/// `ShapeProto { element_type (2), dimensions (3) }`
+/// Returns the type of an array; `None` for an element type that is not known here. The message, with field numbers:
+/// `ShapeProto { element_type (2), dimensions (3) }`.
 fn array_type(shape: &[u8]) -> Result<Option<ArrayType>, Malformed> {
     let element = i32::try_from(int(shape, 2)?).map_err(|_| Malformed)?;
     let Some(element) = ElementType::from_xla(element) else { return Ok(None) };

@@ -46,7 +46,7 @@ impl Isa {
     /// Returns the instruction set in use: the one that `TAPELOOM_ISA` selects, otherwise the highest set of the
     /// machine.
     ///
-    /// If `TAPELOOM_ISA` is invalid, the result is the highest set of the machine, and [`Isa::asked`] returns the
+    /// If `TAPELOOM_ISA` is invalid, the result is the highest set of the machine, and [`Isa::in_use`] returns the
     /// error.
     pub fn here() -> Isa {
         static HERE: OnceLock<Isa> = OnceLock::new();

@@ -188,7 +188,8 @@ pub fn poisson_logpmf(k: impl IntoVar, rate: impl IntoVar) -> Var {
     })
 }
 
-/// Returns the entropy of the Poisson distribution of mean `rate`, by the sum of [`binomial_entropy`].
+/// Returns the entropy of the Poisson distribution of mean `rate`, computed as a sum over counts like
+/// [`binomial_entropy`].
 ///
 /// ```
 /// use tapeloom::prelude::*;

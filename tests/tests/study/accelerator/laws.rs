@@ -96,25 +96,25 @@ struct Layers {
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Wrong {
-    /// The layers of a nest that should be read in order are read backward, and vice versa.
+    /// Mistake: the layers of a nest that should be read in order are read backward, and vice versa.
     Order,
-    /// The first entry of a layer is stored at the offset of the second entry.
+    /// Mistake: the first entry of a layer is stored at the offset of the second entry.
     Offset,
-    /// Loads expect other bits than were stored.
+    /// Mistake: loads expect other bits than were stored.
     Bits,
-    /// The program loads an entry beyond the end of the layer.
+    /// Mistake: the program loads an entry beyond the end of the layer.
     Beyond,
-    /// The last entry of each layer is not stored.
+    /// Mistake: the last entry of each layer is not stored.
     Short,
-    /// No barrier ends a layer.
+    /// Mistake: no barrier ends a layer.
     Open,
-    /// The reverse pass does not read the layers of the first nest.
+    /// Mistake: the reverse pass does not read the layers of the first nest.
     Left,
-    /// A value is stored on the tape in the reverse pass.
+    /// Mistake: a value is stored on the tape in the reverse pass.
     Late,
-    /// The reverse pass reads more layers than were stored.
+    /// Mistake: the reverse pass reads more layers than were stored.
     More,
-    /// Values of a layer are loaded after the layer's barrier.
+    /// Mistake: values of a layer are loaded after the layer's barrier.
     Closed,
 }
 
