@@ -158,7 +158,8 @@ fn one(lowering: &Lowering, float: bool, x: &[Trust], wild: bool) -> Trust {
         Lowering::ArgReduce { .. } | Lowering::ArgSort { .. } => jump(all),
         Lowering::Cumulate { step: Step::Fold(Code::Max | Code::Min), .. } => all,
         Lowering::Cumulate { step: Step::Segments, .. } if x[0] != Trust::Exact => Trust::Open,
-        // Cumulative sums have the same order on every engine.
+        // Some operand is rounded here. (For exact operands, cumulative sums are exact, too: every engine adds in the same
+        // order.)
         Lowering::Cumulate { .. } if wild => Trust::Open,
         Lowering::Cumulate { .. } => folded,
         Lowering::Contract { .. } => {

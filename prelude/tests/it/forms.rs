@@ -7,7 +7,7 @@ use tapeloom::{Tree, Var};
 #[allow(dead_code, reason = "it is a module of the library, which shows it to nobody")]
 mod form;
 
-/// Returns the structure of a tree and its leaves, as the function of the library.
+/// Returns the structure of a tree and its leaves, like the function of this name in the library.
 fn flatten<L: Clone, A: Tree<L>>(tree: &A) -> (A::Structure, Vec<L>) {
     let mut leaves = Vec::new();
     tree.leaves(&mut |l| leaves.push(l.clone()));

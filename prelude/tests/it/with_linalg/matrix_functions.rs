@@ -225,8 +225,8 @@ fn a_projector_commutes_with_its_matrix() {
     }
 }
 
-/// Tests the positive part, which is the nearest matrix without negative eigenvalues; its function has a kink between
-/// eigenvalues.
+/// Tests the positive part of a matrix, which is the nearest matrix without negative eigenvalues. The function of its
+/// eigenvalues, max(x, 0), has a kink at 0, between eigenvalues.
 #[test]
 fn the_positive_part_is_that_of_the_matrix_and_of_its_negative() {
     fn positive(a: Var) -> Var {

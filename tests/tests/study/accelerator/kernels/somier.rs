@@ -1,4 +1,5 @@
-//! Springs between the points of a lattice: three neighbours, no root. Interior points of 10 x 10 x 10.
+//! Forces of springs between the points of a lattice. Each interior point of 10 x 10 x 10 points is connected to three
+//! neighbours, and the force law has no square root.
 //!
 //! ```text
 //! d = X[nb] - X[p];  q = d.d;  g = K/4 (q - 1) / q;  F[nb] += g d
