@@ -118,7 +118,7 @@ pub static OBJECT: List = List {
     begins: Invariant::Proved,
     steps: &[step(
         &expand_library_calls::PASS,
-        "the program is that of machine code in memory in all else, so that its results have the same bits",
+        "the rest of the program is that of machine code in memory, so that results have the same bits",
     )],
 };
 
