@@ -66,4 +66,4 @@ mod tape_tests;
 mod tests;
 
 pub(crate) use pipeline::plan_on;
-pub use pipeline::{loop_trees, plan, lower_to_loops};
+pub use pipeline::{loop_trees, lower_to_loops, plan};

@@ -59,7 +59,7 @@ impl SimplifyReport {
         after: FuncId,
     ) -> SimplifyReport {
         let lowered = |f| {
-            let program = tapeloom_backend::schedule(module, f).ok()?;
+            let program = tapeloom_backend::lower_to_loops(module, f).ok()?;
             Some((program.entry.body.len(), program.traffic()))
         };
         let was = lowered(before);

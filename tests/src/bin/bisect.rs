@@ -6,7 +6,7 @@
 
 use std::error::Error;
 use std::process::ExitCode;
-use tapeloom_backend::{loop_ir, passes::NATIVE, lower_to_loops};
+use tapeloom_backend::{loop_ir, lower_to_loops, passes::NATIVE};
 use tapeloom_ir::parse_module;
 use tapeloom_tests::bisect::{Verdict, bisect, bisect_function};
 use tapeloom_tests::read_tensors;

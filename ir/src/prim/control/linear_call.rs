@@ -152,7 +152,8 @@ impl LinearCall {
     ) -> Result<(LinearCall, Vec<bool>), Problem> {
         let there: Vec<bool> = dx.iter().map(Option::is_some).collect();
         let transpose = self.transpose;
-        let transpose = transpose.map(|f| cx.derive(|regions, m| with_results(regions, m, f, &there)));
+        let transpose =
+            transpose.map(|f| cx.derive(|regions, m| with_results(regions, m, f, &there)));
         let transpose = transpose.transpose()?;
         let Some(apply) = self.apply else {
             let outputs = cx.b.with_module(|m| self.outputs(m));
@@ -265,7 +266,8 @@ impl Primitive for LinearCall {
             Some(function) => {
                 args.extend(ct.iter().flatten());
                 let apply = self.apply;
-                let apply = apply.map(|f| cx.derive(|regions, m| with_results(regions, m, f, &there)));
+                let apply =
+                    apply.map(|f| cx.derive(|regions, m| with_results(regions, m, f, &there)));
                 LinearCall { apply: Some(function), transpose: apply.transpose()?, ..self.clone() }
             }
             // If `transpose` is not linear, it cannot be specialised: pass zeros for absent cotangents.

@@ -350,8 +350,9 @@ impl Primitive for MultilinearCall {
         batched: &[bool],
     ) -> Result<Batched, Problem> {
         let wanted = [BatchRequest::Batched];
-        let of =
-            cx.derive(|regions, m| regions.batch(m, self.function, size, batched, &wanted))?.function;
+        let of = cx
+            .derive(|regions, m| regions.batch(m, self.function, size, batched, &wanted))?
+            .function;
         let jvp = match self.jvp {
             Some(jvp) => Some(cx.derive(|regions, m| {
                 // Batching masks the values of a branch that only some members take, and masks tangents in

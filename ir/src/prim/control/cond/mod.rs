@@ -362,7 +362,8 @@ impl Primitive for Cond {
         let nonzero: Vec<bool> = ct.iter().map(Option::is_some).collect();
         let known = x.len() - b.with_module(|m| m.function(self.branches[0]).linear_params.len());
         let mut transposed = |onto: &[AccumulateInto]| -> Result<Vec<TransposeOf>, Problem> {
-            let derive = |f: &FuncId| cx.derive(|regions, m| regions.transpose(m, *f, &nonzero, onto));
+            let derive =
+                |f: &FuncId| cx.derive(|regions, m| regions.transpose(m, *f, &nonzero, onto));
             self.branches.iter().map(derive).collect()
         };
         // If one branch gives an operand a cotangent, all branches must return one. A total that exists already
