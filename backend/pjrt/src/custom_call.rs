@@ -30,7 +30,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 
-// -- The call as its handler sees it ----------------------------------------------------------------
+// -- The interface of handlers: arguments, results and attributes of a call -------------------------
 
 /// A call of a handler: arguments, results and attributes.
 pub struct CustomCall<'a> {
@@ -330,7 +330,7 @@ const fn row<const ROW: usize>() -> [Trampoline; 16] {
     ]
 }
 
-// -- The call as XLA makes it -----------------------------------------------------------------------
+// -- The functions that XLA calls, which read a call and run its handler ----------------------------
 
 /// Calls the handler of a slot.
 ///

@@ -1,4 +1,4 @@
-//! Sizes and offsets of structs are those of the header.
+//! Tests that sizes and offsets of structs are those of the C header.
 
 use crate::api::{Api, FUNCTIONS, LAYOUTS};
 use crate::ffi_api;

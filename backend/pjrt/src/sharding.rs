@@ -168,7 +168,7 @@ mod tests {
         Message::default().int(1, 3).packed(3, tiles)
     }
 
-    /// The texts are those of HLO for the same fields.
+    /// Shardings must print as HLO prints the same fields.
     #[test]
     fn shardings_are_read() {
         check(Message::default(), "{replicated}");

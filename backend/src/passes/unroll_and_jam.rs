@@ -197,12 +197,12 @@ mod tests {
         // None of these loops is jammed. Each iteration adds to a result of the previous one.
         let before = SUM.replace("var v0: f64 = 0.5", "%5: f64 = load b1[0] var v0: f64 = %5");
         let before = before.replace("store b1[i0], v0", "store b1[i0], v0 store b1[0], v0");
-        // The inner loop is no chain of dependent operations.
+        // Not jammed, because the inner loop is no chain of dependent operations.
         let free = "store b1[i0], 1.0 for i1 in 20 { %0: f64 = load b0[i0*20 + i1]
             store b2[i0*20 + i1], %0 }";
-        // The inner loop is too short.
+        // Not jammed, because the inner loop is too short.
         let short = SUM.replace("i1 in 20", "i1 in 3");
-        // There are too many statements around the inner loop.
+        // Not jammed, because there are too many statements around the inner loop.
         let step = |i: usize| format!("%{}: f64 = mul %{}, 0.5 ", 101 + i, 100 + i);
         let much: String = (0..200).map(step).collect();
         let long = format!("%100: f64 = load b0[i0*20] {much} {SUM} store b2[i0], %300");

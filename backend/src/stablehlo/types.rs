@@ -119,7 +119,7 @@ pub(crate) struct Text {
 pub(crate) enum ClientFunction {
     /// A function of floats, applied to each element.
     Elementwise(Library),
-    /// A routine with these attributes or others.
+    /// A library routine. One function serves all extents and flags, which each call passes as attributes.
     Routine(Routine),
     /// A function that returns an error if its argument is true: a loop reached its limit.
     Limit,

@@ -17,7 +17,7 @@ use tapeloom_routines::{Float, Routine};
 /// process ends.
 static PROVIDED: Mutex<BTreeSet<(PathBuf, String)>> = Mutex::new(BTreeSet::new());
 
-/// Registers those functions with the plugin that were not registered before.
+/// Registers with the plugin those of the functions that were not registered before.
 pub(super) fn provide(plugin: &Plugin, functions: &[ClientFunction]) -> Result<(), Problem> {
     let mut provided = PROVIDED.lock().unwrap_or_else(PoisonError::into_inner);
     for function in functions {

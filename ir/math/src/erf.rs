@@ -235,7 +235,7 @@ impl Parted for Ndtr {
     fn straight<N: Number>(x: N) -> N {
         let (most, half) = (N::constant(NDTR_IS_NORMAL), N::of(N::Float::HALF));
         let a = N::pick(x.abs().lt(most), x.abs(), most);
-        // The exponent x²/2 is computed from the square of |x|, so it does not depend on the rounded √½.
+        // Compute the exponent x²/2 from the square of |x|. The square of the rounded number `z` would be less accurate.
         let square = square_with_error(a).map(|part| half * part);
         let z = a * N::constant(FRAC_1_SQRT_2);
         let tail = half * upper_tail(z, square);

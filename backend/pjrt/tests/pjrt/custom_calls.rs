@@ -175,7 +175,7 @@ fn names_are_registered_once() {
     assert!(error.to_string().contains("test.nobody"), "{error}");
 }
 
-/// Handlers run on several devices, each with its shard.
+/// Handlers must run on several devices, each on its own shard.
 #[test]
 fn handlers_run_on_four_devices() {
     static CALLS: AtomicUsize = AtomicUsize::new(0);

@@ -145,7 +145,7 @@ fn empty_arrays_and_scalars_pass() {
     assert_eq!(y.to_vec::<f32>().unwrap(), [-2.5]);
 }
 
-/// A program without arguments, and one without results.
+/// Programs without arguments, and programs without results, must run.
 #[test]
 fn programs_may_have_no_arguments_or_no_results() {
     let Some(client) = client_or_skip(1) else { return };

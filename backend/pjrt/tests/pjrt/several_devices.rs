@@ -118,7 +118,7 @@ fn two_thousand_executions_in_a_row() {
     }
 }
 
-/// The device of a program is an option, by its id.
+/// A program must run on the device whose id the options name.
 #[test]
 fn a_program_runs_on_the_device_that_its_options_name() {
     let Some(client) = client_or_skip(4) else { return };

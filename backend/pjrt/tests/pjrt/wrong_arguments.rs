@@ -50,7 +50,7 @@ fn bytes_are_checked() {
     assert_eq!(error.to_string(), "tensor<4xf64> has 32 bytes, found room for 31 bytes");
 }
 
-/// Mistakes that end the process in some plugins are errors here.
+/// Mistakes that end the process in some plugins must be errors of this client.
 #[test]
 fn mistakes_that_plugins_do_not_survive_are_errors() {
     let Some(client) = client_or_skip(2) else { return };

@@ -47,7 +47,7 @@ pub(crate) fn block_local(
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Around {
     Loop(IndexId, usize),
-    /// A block that may not run, by its number in the block.
+    /// A branch, which may not run. Branches of the examined block are numbered.
     Branch(usize),
 }
 
@@ -380,7 +380,7 @@ mod tests {
         );
         check("store b2[i0], 1.0 %0: f64 = load b2[i0] store b1[i0], %0", true);
         check("store b2[i0], 1.0 %0: f64 = load b2[0] store b1[i0], %0", false);
-        // A loop that reads what only its later iterations write.
+        // A loop that reads elements which only its later iterations write.
         check(&format!("serial i3 in 2 {{ {READ} {FILL} }}"), false);
         check(&format!("serial i3 in 2 {{ {FILL} {READ} }}"), true);
         check(&format!("{FILL} serial i3 in 2 {{ {READ} {FILL} }}").replace("i1", "i9"), true);

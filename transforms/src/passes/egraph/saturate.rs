@@ -27,9 +27,9 @@ const FACTORING: usize = 4;
 /// The statistics of one e-graph's saturation.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Saturation {
-    /// The number of iterations of both stages.
+    /// The number of saturation's iterations in both stages (first with shrinking rules, then with all rules).
     pub(crate) iterations: usize,
-    /// Per rule, by name: how often it found two classes equal that were different before.
+    /// For each rule, by name: the number of times that it merged two different classes.
     pub(crate) fired: BTreeMap<&'static str, usize>,
     /// Whether saturation stopped because the e-graph reached the node limit.
     pub(crate) full: bool,
