@@ -82,6 +82,7 @@ sweeps! {
     Thresholds = "random::random_loops::rounded_residuals_keep_all_decisions", gate 16 in 1.0 s, nightly 300;
     Figures = "random::random_loops::the_tape_table_is_complete", gate 12 in 0.3 s, nightly 300;
     Machines = "random::random_loops::simulated_machines_compute_the_same_bits", gate 6 in 0.7 s, nightly 150;
+    LoopsOnXla = "random::random_loops::programs_of_xla_have_the_same_effects", gate 12 in 0.0 s, nightly 300;
     Pieces = "random::random_loops::threads_change_no_bit", gate 4 in 1.0 s, nightly 150;
     Recurrences = "random::random_batches::pieces_have_the_results_of_whole_loops", gate 2 in 1.5 s, nightly 400;
     Growth = "random::random_loops::workspace_does_not_grow_with_the_trip_count", gate 8 in 2.0 s, nightly 300;

@@ -26,7 +26,7 @@
 //! | a pass of [`tapeloom_transforms::PASSES`] | by its name |
 //! | `loop_trees` | the output is the loop trees from lowering (the last step) |
 //! | `lower` | the output is the loop program from lowering, before any pass on it (the last step) |
-//! | `stablehlo` | the output is the function as StableHLO text (the last step); with `custom_calls=true`, `max_steps=8` |
+//! | `stablehlo` | the output is the function as StableHLO text (the last step); with `custom_calls=true`, `host_calls=true`, `max_steps=8` |
 //! | `timers` | the output is the loop program with the timers of a profile, and the part of each timer (the last step) |
 //! | `kernels` | the text is a loop program, and so is the output |
 //! | a pass of [`PASSES`](tapeloom_backend::passes::PASSES), `unroll by=[4,2]`, `redundant_memory overlap=true` | passes on it; the lists say `index_set_split write_out=true` and `promote_memory private=true`, too; parameters of the machine model, as in `cut_pieces piece_operations=8`, are set for one step |
@@ -153,7 +153,8 @@ impl<'t> TextTest<'t> {
             }
             if *name == "stablehlo" {
                 let max_steps = options.get("max_steps").map(|n| n.parse()).transpose()?;
-                let custom_calls = options.get("custom_calls").is_some_and(|on| *on == "true");
+                let is_on = |name: &str| options.get(name).is_some_and(|on| *on == "true");
+                let (custom_calls, host_calls) = (is_on("custom_calls"), is_on("host_calls"));
                 let mesh =
                     options.get("mesh").map(|mesh| mesh.replace(':', "=").parse()).transpose()?;
                 let shardings = mesh.map(|mesh| stablehlo::Shardings {
@@ -165,6 +166,7 @@ impl<'t> TextTest<'t> {
                 let options = stablehlo::Options {
                     max_steps,
                     custom_calls,
+                    host_calls,
                     shardings,
                     ..stablehlo::Options::default()
                 };

@@ -4,7 +4,8 @@
 //! state, in this order:
 //!
 //! ```text
-//! iteration, trip count (if the run decides it), the body's parameters but the iteration number, stacked results
+//! iteration, trip count (if the run decides it), the body's parameters but the iteration number, stacked results, the token
+//! (if it calls Rust functions)
 //! ```
 //!
 //! A tape is an array for each array of its records, with room for as many records as the options allow. A loop that would
@@ -39,16 +40,28 @@ pub(super) fn branch(
     };
     let results = p.module.function(branches[0]).result_types();
     let types = p.arrays(&results)?;
-    let open = w.open("stablehlo.case", &[which], types.concat());
+    let token = w.token.clone().filter(|_| branches.iter().any(|branch| p.takes_token(*branch)));
+    let returned = types.iter().flatten().chain(token.as_ref().map(|t| &t.ty)).cloned();
+    let open = w.open("stablehlo.case", &[which], returned.collect());
     for (i, branch) in branches.iter().enumerate() {
         match i {
             0 => w.block(&[]),
             _ => w.next_block(&[]),
         };
-        let y = p.run(w, *branch, args)?;
-        w.returns(&y.concat());
+        if token.is_some() {
+            w.token.clone_from(&token);
+        }
+        let mut y = p.run(w, *branch, args)?.concat();
+        if token.is_some() {
+            y.extend(w.token.clone());
+        }
+        w.returns(&y);
     }
-    Ok(grouped(w.close(open, ""), &types))
+    let mut y = w.close(open, "");
+    if token.is_some() {
+        w.token = y.pop();
+    }
+    Ok(grouped(y, &types))
 }
 
 /// Groups values into lists of the same lengths as the lists of types.
@@ -68,6 +81,8 @@ struct State<'a> {
     stacks: Vec<Option<std::ops::Range<usize>>>,
     /// The largest number of iterations, if the loop has a limit.
     most: Option<usize>,
+    /// The index of the token, if the loop carries one.
+    token: Option<usize>,
 }
 
 /// Appends a loop.
@@ -123,7 +138,20 @@ pub(super) fn run_loop(
             p.most_records().filter(|_| tapes || p.can_end())
         }
     };
-    let of = State { spec, count, params, stacks, most };
+    let condition = match spec.trip {
+        TripCount::While { condition, .. } => {
+            p.check_condition(condition)?;
+            Some(condition)
+        }
+        TripCount::Static(_) | TripCount::Runtime => None,
+    };
+    let carries_token =
+        p.takes_token(body) || condition.is_some_and(|condition| p.takes_token(condition));
+    let token = w.token.clone().filter(|_| carries_token).map(|token| {
+        state.push(token);
+        state.len() - 1
+    });
+    let of = State { spec, count, params, stacks, most, token };
     let end = match spec.trip {
         TripCount::Static(0) => state,
         TripCount::Static(1) => of.iteration(p, w, body, &state)?,
@@ -137,6 +165,7 @@ pub(super) fn run_loop(
             let next = of.iteration(p, w, body, &block)?;
             w.returns(&next);
             let mut end = w.close(open, "");
+            of.take_token(w, &end);
             match of.most {
                 Some(most) if p.can_end() => of.end_unfinished(p, w, &end, most)?,
                 Some(_) => of.spoil_unfinished(p, w, &mut end)?,
@@ -145,6 +174,7 @@ pub(super) fn run_loop(
             end
         }
     };
+    of.take_token(w, &end);
     let place = |r: usize| match spec.carrier(r) {
         Some(param) => end[of.params[param].clone()].to_vec(),
         None => of.stacks[r].clone().map(|places| end[places].to_vec()).unwrap_or_default(),
@@ -157,6 +187,13 @@ pub(super) fn run_loop(
 }
 
 impl State<'_> {
+    /// Makes the token of the state that of the calls that follow.
+    fn take_token(&self, w: &mut Writer, state: &[Value]) {
+        if let Some(place) = self.token {
+            w.token = Some(state[place].clone());
+        }
+    }
+
     /// Appends the condition under which another iteration follows: the loop's own condition and, if `bounded`, that
     /// its limit is not reached.
     fn goes_on(
@@ -175,8 +212,18 @@ impl State<'_> {
             TripCount::While { condition, reads } => {
                 let read = |param: &usize| state[self.params[*param].clone()].to_vec();
                 let args: Vec<Arrays> = reads.iter().map(read).collect();
-                p.run(w, *condition, &args)?.concat().remove(0)
+                // A condition returns no token, and the calls in the body wait for the condition anyway.
+                self.take_token(w, state);
+                let goes_on = p.run(w, *condition, &args)?.concat().remove(0);
+                self.take_token(w, state);
+                goes_on
             }
+        };
+        let goes_on = match (self.token, &self.spec.trip) {
+            (Some(place), TripCount::Runtime | TripCount::While { .. }) => {
+                p.unless_failed(w, &state[place], goes_on)
+            }
+            (None, _) | (Some(_), TripCount::Static(_)) => goes_on,
         };
         match self.most.filter(|_| bounded) {
             None => Ok(goes_on),
@@ -221,9 +268,13 @@ impl State<'_> {
                 Binding::Xs => given.iter().map(|x| row(w, x, &i)).collect(),
             });
         }
+        self.take_token(w, state);
         let results = p.run(w, body, &args)?;
         let mut after = state.to_vec();
         after[0] = next;
+        if let Some((place, token)) = self.token.zip(w.token.clone()) {
+            after[place] = token;
+        }
         for (r, y) in results.iter().enumerate() {
             match (self.spec.carrier(r), &self.stacks[r]) {
                 (Some(param), _) => after[self.params[param].clone()].clone_from_slice(y),

@@ -11,6 +11,7 @@ use super::accumulation::Accumulation;
 use super::control::{self, grouped};
 use super::convolution::{Convolution, Definitions};
 use super::gather::{self, Addressing};
+use super::host_calls::{self, HostFunction};
 use super::options::{Options, Shardings};
 use super::types::{ClientFunction, Text, arrays, tensor, tensors};
 use super::writer::{Value, Writer, names};
@@ -19,8 +20,8 @@ use cranelift_entity::SecondaryMap;
 use std::collections::{BTreeMap, BTreeSet};
 use tapeloom_ir::prim::{Lowering, Mark};
 use tapeloom_ir::{
-    ArrayType, Atom, Dtype, Equation, FuncId, Function, Kind, Literal, Module, PartitionSpec,
-    Problem, Shape, Type, ValueId,
+    ArrayType, Atom, Dtype, Equation, FuncId, Function, Literal, Module, PartitionSpec, Problem,
+    Shape, Type, ValueId,
 };
 
 /// The arrays of a value: one for an array, and one for each array of a tape's records.
@@ -38,6 +39,8 @@ struct Ends {
 pub(super) struct Program<'a> {
     pub(super) module: &'a Module,
     pub(super) options: &'a Options,
+    /// The function `main`.
+    pub(super) main: FuncId,
     /// Per function: in how many places it runs.
     uses: BTreeMap<FuncId, usize>,
     symbols: BTreeMap<FuncId, String>,
@@ -46,6 +49,8 @@ pub(super) struct Program<'a> {
     pending: Vec<FuncId>,
     /// The called functions that the client provides, by their names.
     client: BTreeMap<String, ClientFunction>,
+    /// The calls of Rust functions, by their numbers in the text.
+    pub(super) host_functions: Vec<HostFunction>,
 }
 
 /// Returns the text of a function and of all functions that it calls.
@@ -58,15 +63,17 @@ pub(crate) fn text(
     let mut p = Program {
         module,
         options,
+        main: f,
         uses: uses(module, f),
         symbols: BTreeMap::new(),
         taken: BTreeSet::from(["main".to_owned()]),
         pending: Vec::new(),
         client: BTreeMap::new(),
+        host_functions: Vec::new(),
     };
     let name = symbol(&module.function(f).name);
     let mut all = match &options.shardings {
-        Some(shardings) => sharding::module_start(&name, &shardings.mesh),
+        Some(shardings) => sharding::module_start(&name, &shardings.mesh, p.takes_token(f)),
         None => format!("module @{name} {{\n"),
     };
     let ends = p.ends_of_main(f, donated)?;
@@ -79,7 +86,8 @@ pub(crate) fn text(
         done += 1;
     }
     all += "}\n";
-    Ok(Text { text: all, client: p.client.into_values().collect() })
+    let Program { client, host_functions, .. } = p;
+    Ok(Text { text: all, client: client.into_values().collect(), host_functions })
 }
 
 /// Returns for `f`, and for each function that `f` runs, the number of places in which the function runs.
@@ -152,7 +160,10 @@ impl Program<'_> {
             });
             attributes.collect::<Result<Vec<String>, Problem>>()
         };
-        let arguments = all(f.param_types(), |all| &all.arguments, donated)?;
+        let mut arguments = all(f.param_types(), |all| &all.arguments, donated)?;
+        if self.options.shardings.is_some() && self.takes_token(self.main) {
+            arguments.push(" {sdy.sharding = #sdy.sharding<@mesh, []>}".to_owned());
+        }
         Ok(Ends { arguments, results: all(f.result_types(), |all| &all.results, &[])? })
     }
 
@@ -166,13 +177,18 @@ impl Program<'_> {
         for types in self.arrays(&f.param_types())? {
             args.push(types.into_iter().map(|ty| w.parameter(ty)).collect::<Arrays>());
         }
+        w.token = self.takes_token(id).then(|| w.parameter(host_calls::token()));
         let list: Vec<String> = args
             .iter()
             .flatten()
+            .chain(&w.token)
             .enumerate()
             .map(|(i, x)| format!("{x}: {}{}", tensor(&x.ty), attribute(&ends.arguments, i)))
             .collect();
-        let results = self.body(&mut w, id, &args)?.concat();
+        let mut results = self.body(&mut w, id, &args)?.concat();
+        if id != self.main {
+            results.extend(w.token.take());
+        }
         let types: Vec<String> = results
             .iter()
             .enumerate()
@@ -203,15 +219,22 @@ impl Program<'_> {
     /// Appends a call.
     fn call(&mut self, w: &mut Writer, f: FuncId, args: &[Arrays]) -> Result<Vec<Arrays>, Problem> {
         let types = self.arrays(&self.module.function(f).result_types())?;
-        let args: Vec<Value> = args.concat();
+        let token = w.token.clone().filter(|_| self.takes_token(f));
+        let args: Vec<Value> = args.iter().flatten().chain(&token).cloned().collect();
+        let results: Vec<ArrayType> =
+            types.iter().flatten().chain(token.as_ref().map(|t| &t.ty)).cloned().collect();
         let text = format!(
             "func.call @{}({}) : ({}) -> ({})",
             self.symbol_of(f),
             names(&args),
             tensors(args.iter().map(|x| &x.ty)),
-            tensors(types.iter().flatten()),
+            tensors(&results),
         );
-        Ok(grouped(w.free(&text, types.concat()), &types))
+        let mut results = w.free(&text, results);
+        if token.is_some() {
+            w.token = results.pop();
+        }
+        Ok(grouped(results, &types))
     }
 
     /// Returns the symbol of a function that is called.
@@ -382,14 +405,9 @@ impl Program<'_> {
                 scatter::scatter(w, combine, &of, [&x[0], &x[1], &x[2]])?
             }
             Lowering::Host(call) => {
-                return Err(Problem::new(
-                    Kind::Target,
-                    format!(
-                        "the Rust function `{}` cannot be called from StableHLO",
-                        call.host.name()
-                    ),
-                    "call it between programs, or run the program on this machine",
-                ));
+                let x = all(w, 0)?;
+                let y = self.host_call(w, &call, &x)?;
+                return Ok(y.into_iter().map(|y| vec![y]).collect());
             }
             Lowering::Routine(call) => {
                 let x = all(w, 0)?;

@@ -46,13 +46,14 @@
 //! | `gather`, `scatter` | reads and writes at computed positions |
 //! | `control` | branches and loops |
 //! | `routines` | decompositions and Fourier transforms |
+//! | `host_calls` | calls of Rust functions |
 //! | `sharding` | the mesh, and how arrays are divided among its devices |
 //! | `writer`, `types` | lines of text; types and constants |
 //! | `options` | options of the text |
 //!
 //! # What cannot be written
 //!
-//! Calls of Rust functions; loops that save residuals in a number of iterations that only the run knows, without a bound
+//! Calls of Rust functions, unless a client in this process runs the text ([`Options::host_calls`]); loops that save residuals in a number of iterations that only the run knows, without a bound
 //! ([`Options::max_steps`]); functions and decompositions for which StableHLO has no operation, unless the client provides
 //! them ([`Options::custom_calls`]). Each is an error with the user's line.
 //!
@@ -64,6 +65,7 @@ mod control;
 mod convolution;
 mod functions;
 mod gather;
+mod host_calls;
 mod library;
 mod options;
 mod reduce;
@@ -91,5 +93,7 @@ pub fn text(module: &Module, func: FuncId, options: &Options) -> Result<String, 
 /// A program as text, with the functions that the text calls and that the client has to provide.
 #[cfg(feature = "xla")]
 pub(crate) use functions::text as text_for_client;
+#[cfg(feature = "xla")]
+pub(crate) use host_calls::HostFunction;
 #[cfg(feature = "xla")]
 pub(crate) use types::ClientFunction;

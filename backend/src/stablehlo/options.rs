@@ -11,6 +11,10 @@ pub struct Options {
     /// Whether functions and decompositions without an operation are calls of functions that the client provides:
     /// `stablehlo.custom_call @tapeloom.lu(..) {api_version = 4}`.
     pub custom_calls: bool,
+    /// Whether calls of Rust functions are calls of `tapeloom.host`, which only the client that compiles the program in this
+    /// process answers. The last parameter of `main` is then the number of the execution, unless the program calls no Rust
+    /// function.
+    pub host_calls: bool,
     /// The largest number of iterations of a loop that saves residuals, if only the run knows their number. The residuals
     /// are then arrays for this many iterations. A loop that needs more ends there, and its float results are nan. With
     /// `custom_calls`, the limit holds for all loops whose trip count only the run knows, and a program whose loop needs

@@ -10,15 +10,28 @@
 use super::writer::{Value, Writer};
 use tapeloom_ir::{Mesh, PartitionSpec, Problem};
 
-/// Returns the first lines of a module for the devices of a mesh.
-pub(super) fn module_start(name: &str, mesh: &Mesh) -> String {
+/// Returns the first lines of a module for the devices of a mesh. `hosts` says whether it calls Rust functions, which happens on
+/// the first device.
+pub(super) fn module_start(name: &str, mesh: &Mesh, hosts: bool) -> String {
     let axes: Vec<String> = mesh.axes().map(|(name, size)| format!("\"{name}\"={size}")).collect();
     let devices = mesh.devices();
     format!(
         "module @{name} attributes {{mhlo.num_partitions = {devices} : i32, mhlo.num_replicas = 1 : i32}} {{\n  \
          sdy.mesh @mesh = <[{}]>\n",
         axes.join(", ")
-    )
+    ) + if hosts { "  sdy.mesh @first = <[], device_ids=[0]>\n" } else { "" }
+}
+
+/// Returns the attribute of an operation whose operands and results, of which there are `results`, are on the first device.
+pub(super) fn on_first_device(results: usize) -> String {
+    let all = vec!["<@first, []>"; results];
+    format!("sdy.sharding = #sdy.sharding_per_value<[{}]>", all.join(", "))
+}
+
+/// Returns the array with a copy on each device.
+pub(super) fn replicated(w: &mut Writer, x: &Value) -> Value {
+    let axes = vec!["{}"; x.ty.shape.len()];
+    append(w, x, &format!("<@mesh, [{}]>", axes.join(", ")))
 }
 
 /// Returns a partition spec as text, `<@mesh, [{"data"}, {}]>`, for an array of this shape.

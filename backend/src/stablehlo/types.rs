@@ -3,6 +3,7 @@
 //! An array `f64[3,4]` is a `tensor<3x4xf64>`. Unsigned dtypes are `ui32` and `ui64`, bool is `i1`. A float constant is
 //! printed as its bits, so that every value, nan with its payload included, arrives as it is.
 
+use super::host_calls::HostFunction;
 use tapeloom_ir::prim::Library;
 use tapeloom_ir::{ArrayType, Dtype, Kind, Literal, Problem, Shape, Type};
 use tapeloom_routines::Routine;
@@ -112,6 +113,9 @@ pub(crate) struct Text {
     /// The functions that the text calls and that the client provides, each once.
     #[cfg_attr(not(feature = "xla"), expect(dead_code, reason = "only a client reads it"))]
     pub(crate) client: Vec<ClientFunction>,
+    /// The calls of Rust functions, by their numbers in the text.
+    #[cfg_attr(not(feature = "xla"), expect(dead_code, reason = "only a client reads it"))]
+    pub(crate) host_functions: Vec<HostFunction>,
 }
 
 /// A function that a text calls and that the client provides ([`Options::custom_calls`]).
@@ -123,6 +127,10 @@ pub(crate) enum ClientFunction {
     Routine(Routine),
     /// A function that returns an error if its argument is true: a loop reached its limit.
     Limit,
+    /// A function that calls Rust functions of the user.
+    Host,
+    /// The same in programs for several devices, on the first of them.
+    HostOfSeveralDevices,
 }
 
 impl ClientFunction {
@@ -132,6 +140,9 @@ impl ClientFunction {
             ClientFunction::Elementwise(function) => format!("tapeloom.{}", function.name),
             ClientFunction::Routine(routine) => format!("tapeloom.{}", routine.name()),
             ClientFunction::Limit => "tapeloom.limit".to_owned(),
+            ClientFunction::Host => "tapeloom.host".to_owned(),
+            // Of custom calls, XLA keeps the device on which they happen for those with the names of JAX's callbacks only.
+            ClientFunction::HostOfSeveralDevices => "xla_ffi_python_cpu_callback".to_owned(),
         }
     }
 }

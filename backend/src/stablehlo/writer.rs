@@ -56,6 +56,8 @@ pub(super) struct Writer {
     mesh: Option<Mesh>,
     /// The constants that each open block has, so that a block defines each constant once.
     constants: Vec<BTreeMap<(Literal, Shape), Value>>,
+    /// The token of the calls of Rust functions that follow; `None` in functions without them.
+    pub(super) token: Option<Value>,
     /// The called functions that the client provides.
     pub(super) client: Vec<ClientFunction>,
 }
@@ -67,7 +69,17 @@ impl Writer {
         let mesh = options.shardings.as_ref().map(|all| all.mesh.clone());
         let constants = vec![BTreeMap::new()];
         let (text, client) = (String::new(), Vec::new());
-        Writer { text, depth: 2, next: 0, loc: None, locations, mesh, constants, client }
+        Writer {
+            text,
+            depth: 2,
+            next: 0,
+            loc: None,
+            locations,
+            mesh,
+            constants,
+            token: None,
+            client,
+        }
     }
 
     /// Returns the text.

@@ -1,9 +1,9 @@
-//! The functions that programs of XLA call in this process: special functions, decompositions of matrices, and the error of
-//! a loop that reached its limit.
+//! The functions that programs of XLA call in this process: special functions, decompositions of matrices, the error of a loop
+//! that reached its limit, and Rust functions of the user ([`host_calls`](super::host_calls)).
 //!
 //! The first two are those of all other engines, so their results have the same bits.
 
-use super::problem;
+use super::{host_calls, problem};
 use crate::stablehlo::ClientFunction;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -35,6 +35,9 @@ pub(super) fn provide(plugin: &Plugin, functions: &[ClientFunction]) -> Result<(
                 plugin.register_handler(&key.1, move |call| run(routine.name(), &names, call))
             }
             ClientFunction::Limit => plugin.register_handler(&key.1, limit),
+            ClientFunction::Host | ClientFunction::HostOfSeveralDevices => {
+                plugin.register_handler(&key.1, host_calls::handler)
+            }
         };
         registered.map_err(|e| problem(&e))?;
         provided.insert(key);

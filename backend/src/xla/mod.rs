@@ -8,6 +8,7 @@
 
 mod array;
 mod client_functions;
+mod host_calls;
 mod program;
 mod report;
 
@@ -19,8 +20,16 @@ pub use tapeloom_pjrt::{
     Plugin, Transfers,
 };
 
+use crate::stablehlo;
 use tapeloom_ir::{Kind, Problem};
 use tapeloom_pjrt::{Code, ErrorKind};
+
+/// Returns the options for a text that a client in this process compiles. Plugins for CPUs call functions of this process.
+pub fn text_options(client: &Client) -> stablehlo::Options {
+    let on_cpu = client.platform_name().is_ok_and(|name| name == "cpu");
+    let calls = on_cpu && client.plugin().has_handlers();
+    stablehlo::Options { custom_calls: calls, host_calls: calls, ..stablehlo::Options::default() }
+}
 
 /// Returns an error of the client or the plugin as a problem of a program.
 ///

@@ -1,15 +1,17 @@
 //! Compiled programs of XLA.
 
 use super::array::{DeviceArray, devices_of, element};
+use super::host_calls;
 use super::{client_functions, problem};
-use crate::stablehlo::{self, Shardings};
+use crate::stablehlo::{self, HostFunction, Shardings};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tapeloom_ir::{
     ArrayType, FuncId, Kind, Mesh, Module, PartitionSpec, Parts, Problem, Tensor, Type,
 };
 use tapeloom_pjrt::{
-    Buffer, Client, CompileOptions, Device, Executable, ExecutionMemory, OverrideValue,
+    Buffer, Client, CompileOptions, Device, ElementType, Executable, Execution, ExecutionMemory,
+    OverrideValue,
 };
 
 /// A function that a plugin of XLA has compiled, for its first device or for the devices of a mesh.
@@ -22,6 +24,9 @@ pub struct Program {
     text: String,
     /// The values of the last parameters, which are held on the devices and not passed by calls.
     held: Vec<DeviceArray>,
+    /// The Rust functions that the program calls, by their numbers in the text. If there are any, the last parameter of the
+    /// text is the number of the execution.
+    host_functions: Arc<[HostFunction]>,
 }
 
 /// Checks that an execution on a CPU can have its memory. A plugin ends the process if it cannot.
@@ -37,6 +42,10 @@ fn fits_in_memory(client: &Client, executable: &Executable, name: &str) -> Resul
             "compute with smaller arrays, or with fewer of them at a time",
         )),
     }
+}
+
+fn slices<'a>(lists: &'a [Vec<&'a Buffer>]) -> Vec<&'a [&'a Buffer]> {
+    lists.iter().map(Vec::as_slice).collect()
 }
 
 /// An argument or a result with its division among the devices.
@@ -110,7 +119,7 @@ impl Program {
             None => options,
         };
         client_functions::provide(client.plugin(), &text.client)?;
-        let text = text.text;
+        let (text, host_functions) = (text.text, text.host_functions.into());
         let executable = client.compile(&text, &options).map_err(|e| problem(&e))?;
         fits_in_memory(client, &executable, &f.name)?;
         let types: Vec<_> = executable.results().cloned().collect();
@@ -127,6 +136,7 @@ impl Program {
             results,
             text,
             held: Vec::new(),
+            host_functions,
         })
     }
 
@@ -167,7 +177,7 @@ impl Program {
     /// Copies the arguments to the devices, runs the program, and copies the results to the host.
     ///
     /// # Errors
-    /// [`Kind::Arguments`] if the arguments do not fit the parameters; [`Kind::Target`] for errors of the plugin.
+    /// As [`Program::execute`].
     pub fn call(&self, args: &[&Tensor]) -> Result<Vec<Tensor>, Problem> {
         let args = self.upload(args)?;
         let results = self.execute(&args.iter().collect::<Vec<_>>())?;
@@ -175,10 +185,12 @@ impl Program {
     }
 
     /// Starts an execution with arrays on the devices, and returns its results, which stay there. The call may return before
-    /// the results are computed; if too many executions are in flight, it first waits for the oldest.
+    /// the results are computed; if too many executions are in flight, it first waits for the oldest. A program that calls Rust
+    /// functions has ended when the call returns.
     ///
     /// # Errors
-    /// [`Kind::Arguments`] if the arguments do not fit the parameters; [`Kind::Target`] for errors of the plugin.
+    /// [`Kind::Arguments`] if the arguments do not fit the parameters; [`Kind::Callback`] if a Rust function that the program
+    /// calls fails or panics; [`Kind::Target`] for errors of the plugin.
     pub fn execute(&self, args: &[&DeviceArray]) -> Result<Vec<DeviceArray>, Problem> {
         self.fit(&args.iter().map(|x| x.ty()).collect::<Result<Vec<_>, _>>()?, 0)?;
         let devices = self.executable.devices();
@@ -190,8 +202,10 @@ impl Program {
             let buffers = buffers.ok_or_else(|| self.divided_otherwise(i, x))?;
             lists.iter_mut().zip(buffers).for_each(|(list, part)| list.push(part));
         }
-        let lists: Vec<&[&Buffer]> = lists.iter().map(Vec::as_slice).collect();
-        let execution = self.executable.execute(&lists).map_err(|e| problem(&e))?;
+        let execution = match self.host_functions.is_empty() {
+            true => self.executable.execute(&slices(&lists)).map_err(|e| problem(&e))?,
+            false => self.execute_with_host(lists)?,
+        };
         // For each result, its parts on the devices.
         let mut parts: Vec<Vec<Buffer>> = self.results.iter().map(|_| Vec::new()).collect();
         for list in execution.results {
@@ -201,6 +215,28 @@ impl Program {
             DeviceArray::new(of.ty.clone(), of.parts.clone(), parts)
         };
         Ok(self.results.iter().zip(parts).map(result).collect())
+    }
+
+    /// Runs the program, which calls Rust functions, to its end.
+    ///
+    /// It waits because the functions' errors, with the user's lines, are those of this call, as in other engines.
+    fn execute_with_host(&self, lists: Vec<Vec<&Buffer>>) -> Result<Execution, Problem> {
+        let devices = self.executable.devices();
+        let host = host_calls::Execution::begin(&self.host_functions, devices.len() > 1);
+        let number = |device: &Device| {
+            let bytes = host.number().to_le_bytes();
+            self.client.buffer_from_bytes(&bytes, ElementType::S64, &[], device)
+        };
+        let numbers: Result<Vec<Buffer>, _> = devices.iter().map(number).collect();
+        let numbers = numbers.map_err(|e| problem(&e))?;
+        let mut lists: Vec<Vec<&Buffer>> = lists;
+        lists.iter_mut().zip(&numbers).for_each(|(list, number)| list.push(number));
+        let started = self.executable.execute(&slices(&lists));
+        let ended = started.and_then(|execution| execution.completion.wait().map(|()| execution));
+        match host.failure() {
+            Some(failure) => Err(failure),
+            None => ended.map_err(|e| problem(&e)),
+        }
     }
 
     /// Returns the error for an argument that is not divided among the devices as the program needs it.

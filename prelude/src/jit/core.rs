@@ -20,7 +20,7 @@ use tapeloom_backend::accelerator::{RunConfig, Statistics};
 #[cfg(feature = "native")]
 use tapeloom_backend::object::{self, Object};
 #[cfg(feature = "xla")]
-use tapeloom_backend::xla::{Client, DeviceArray};
+use tapeloom_backend::xla::{self, Client, DeviceArray};
 use tapeloom_backend::{MachineModel, Options, Profile, Results, Target, rust_source, stablehlo};
 use tapeloom_ir::trace::{self, Handle, Param, Traced};
 use tapeloom_ir::{ArrayType, Kind, Limits, Loc, Problem, Stopwatch, Tensor, check_keys};
@@ -515,9 +515,7 @@ impl Core {
         arguments: (&Form, &[ArrayType]),
         traced: &Traced<Form>,
     ) -> Result<stablehlo::Options, Problem> {
-        let custom_calls = client.plugin().has_handlers();
-        let options = stablehlo::Options { custom_calls, ..stablehlo::Options::default() };
-        self.text_options(&options, arguments, traced)
+        self.text_options(&xla::text_options(client), arguments, traced)
     }
 
     /// Returns the program for these arguments as StableHLO text.

@@ -358,7 +358,8 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
 
     /// Runs the program with arrays on devices of XLA, and returns its results, which stay there. The program is one for
     /// [`Target::Xla`]; nothing is copied between host and device, except for tensors that the closure captured, once. The
-    /// call may return before the results are computed.
+    /// call may return before the results are computed; a program that calls Rust functions ([`crate::host_calls`]) has ended
+    /// when it returns, and one number is copied to each device.
     ///
     /// The program takes over the memory of the arguments of which no other handle is alive, for its results. To keep an
     /// argument, pass a clone of its handle. The program is compiled for each set of arguments that are taken over.

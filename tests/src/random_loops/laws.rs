@@ -2,10 +2,13 @@
 
 use super::meaning::{NARROW, meaning};
 use super::program::{Iterations, Program, Step, about, each, policy, within};
+use crate::xla::client_or_skip;
 use crate::{Agreement, Failure, Heard, Listener, Rng};
 use std::rc::Rc;
+use std::sync::LazyLock;
 use tapeloom::prelude::*;
-use tapeloom::{Error, Explanation, Jit, Kind, MachineModel};
+use tapeloom::xla::Client;
+use tapeloom::{Error, Explanation, Jit, Kind, MachineModel, Target};
 use tapeloom_ir::{parse_module, print_module};
 
 /// The value and the gradient of a scalar function.
@@ -67,6 +70,30 @@ pub fn policies(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
         how.check_all(&got, &want).map_err(|e| format!("{policy}, {engine}: {e}"))?;
         how.check_heard(&effects, &heard).map_err(|e| format!("{policy}, {engine}: {e}"))?;
     }
+    Ok(())
+}
+
+/// A client of XLA, if a plugin is set.
+static CLIENT: LazyLock<Option<Client>> = LazyLock::new(client_or_skip);
+
+/// Checks that a plugin of XLA computes the value and the gradient of machine code under a policy, up to rounding, and performs
+/// the same effects in the same order. Loops that save residuals have room for 40 iterations, more than any of these has.
+pub fn on_xla(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
+    let Some(client) = &*CLIENT else { return Ok(()) };
+    let (program, log, x) = (Rc::new(program.clone()), Listener::default(), program.argument());
+    let policy = about(&policy(rng), &program.steps);
+    let f = Rc::new(checkpoint(meaning(program, log.clone(), false), policy.clone()));
+    let native = f.clone();
+    let native = gradient(move |x| native(x));
+    let Some((want, heard)) = outcome(&native, &x, &log)? else { return Ok(()) };
+    let there = gradient(move |x| f(x)).on(Target::Xla(client.clone())).max_steps(40);
+    let Some((got, effects)) = outcome(&there, &x, &log)? else {
+        return Err("a budget that machine code obeys is refused".into());
+    };
+    Agreement::relative(1e-5).check_all(&got, &want).map_err(|e| format!("{policy}: {e}"))?;
+    Agreement::relative(1e-7)
+        .check_heard(&effects, &heard)
+        .map_err(|e| format!("{policy}: {e}"))?;
     Ok(())
 }
 

@@ -14,6 +14,7 @@
 //! | [`orders`] | derivatives of the gradient are the same under every policy, and gradients of batches too |
 //! | [`rounding`] | with residuals rounded to f32, derivatives are near the exact ones, and values are the same |
 //! | [`pieces`] | results are bit-identical on one and on several threads |
+//! | [`on_xla`] | a plugin of XLA computes the values, gradients and effects of machine code |
 //! | [`machines`] | results are bit-identical on every simulated machine and configuration |
 
 mod laws;
@@ -22,7 +23,7 @@ mod meaning;
 mod program;
 
 pub use laws::{
-    budgets, figures, gradient_under, growth, orders, pieces, policies, policy_of, rounding,
+    budgets, figures, gradient_under, growth, on_xla, orders, pieces, policies, policy_of, rounding,
 };
 pub use machines::machines;
 pub use program::{Iterations, Nest, Program, Step};

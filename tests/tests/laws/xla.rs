@@ -14,8 +14,13 @@ use tapeloom_tests::xla::{client_or_skip, devices_or_skip, divided, has_subnorma
 use tapeloom_tests::{Agreement, EXAMPLES, Failure, Sweep, cases};
 use tapeloom_transforms::{BEFORE_STABLEHLO, vjp};
 
-const OPTIONS: Options =
-    Options { custom_calls: true, max_steps: Some(40), locations: true, shardings: None };
+const OPTIONS: Options = Options {
+    custom_calls: true,
+    host_calls: true,
+    max_steps: Some(40),
+    locations: true,
+    shardings: None,
+};
 
 /// Primitives whose results at edge cases differ in XLA, each with the reason for the difference.
 const OTHERWISE: &[(&str, &str)] = &[

@@ -1,13 +1,43 @@
-//! Host calls through the public API: compiled and interpreted programs must make the same calls in the same order with
-//! the same operands, and a failure of the host function must be an error at the user's line.
+//! Host calls through the public API: compiled and interpreted programs, and programs of XLA where a plugin is set, must make the
+//! same calls in the same order with the same operands, and a failure of the host function must be an error at the user's line.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock};
 use tapeloom::prelude::*;
-use tapeloom::{ArrayType, Error, Kind};
-use tapeloom_tests::{Heard, Listener};
+use tapeloom::xla::Client;
+use tapeloom::{ArrayType, Error, Kind, Target};
+use tapeloom_tests::xla::client_or_skip;
+use tapeloom_tests::{Agreement, Heard, Listener};
+
+/// An engine on which a test runs a program.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Engine {
+    Native,
+    Interpreter,
+    Xla,
+}
+
+/// A client with one device, if a plugin is set.
+static CLIENT: LazyLock<Option<Client>> = LazyLock::new(client_or_skip);
+
+impl Engine {
+    /// Returns the engines of this process, [`Engine::Native`] first.
+    fn all() -> Vec<Engine> {
+        let xla = CLIENT.is_some().then_some(Engine::Xla);
+        [Engine::Native, Engine::Interpreter].into_iter().chain(xla).collect()
+    }
+
+    /// Compiles a closure for the engine. On XLA, loops that save residuals have room for 40 iterations.
+    fn jit<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B>(self, f: F) -> Jit<A, B, F> {
+        match (self, &*CLIENT) {
+            (Engine::Interpreter, _) => jit(f).interpreted(),
+            (Engine::Xla, Some(client)) => jit(f).on(Target::Xla(client.clone())).max_steps(40),
+            (Engine::Native, _) | (Engine::Xla, None) => jit(f),
+        }
+    }
+}
 
 /// Logs the value of `x` under `name` when the program runs, and returns `x`.
 fn see(log: &Listener, name: &'static str, x: Var) -> Var {
@@ -21,14 +51,13 @@ fn see_back(log: &Listener, name: &'static str, x: Var) -> Var {
     tap_cotangent(x, move |x: Tensor| log.hear(name, &[x]))
 }
 
-/// Runs a program compiled and interpreted, checks that both logs are equal, and returns the log as text.
+/// Runs a program on all engines, checks that their logs are equal, on XLA to rounding, and returns the log as text.
 #[track_caller]
 fn heard(f: impl Fn(&Listener, Var) -> Var + Copy, x: &Tensor) -> String {
-    let effects_when = |interpreted: bool| -> Heard {
+    let effects_on = |engine: Engine| -> Heard {
         let log = Listener::default();
         let inside = log.clone();
-        let g = jit(move |x: Var| f(&inside, x));
-        let g = if interpreted { g.interpreted() } else { g };
+        let g = engine.jit(move |x: Var| f(&inside, x));
         g.call(x).unwrap();
         let once = log.take();
         // A second call of the same program must make the same entries in the log.
@@ -36,8 +65,11 @@ fn heard(f: impl Fn(&Listener, Var) -> Var + Copy, x: &Tensor) -> String {
         assert_eq!(log.take(), once);
         once
     };
-    let native = effects_when(false);
-    assert_eq!(native, effects_when(true));
+    let native = effects_on(Engine::Native);
+    assert_eq!(native, effects_on(Engine::Interpreter));
+    if CLIENT.is_some() {
+        Agreement::CLOSE.check_heard(&effects_on(Engine::Xla), &native).unwrap();
+    }
     let words = native.iter().map(|(name, x)| {
         let x: Vec<String> = x.iter().map(f64::to_string).collect();
         format!("{name} {}", x.join(" "))
@@ -281,10 +313,8 @@ fn ln(x: Var) -> Var {
 #[test]
 fn callbacks_are_functions_like_others() {
     let same = |f: &dyn Fn(Var) -> Var, g: &dyn Fn(Var) -> Var, x: &Tensor| {
-        for native in [true, false] {
-            let (f, g) = (jit(f), jit(g));
-            let (f, g) = if native { (f, g) } else { (f.interpreted(), g.interpreted()) };
-            let (got, want) = (f.call(x).unwrap(), g.call(x).unwrap());
+        for engine in Engine::all() {
+            let (got, want) = (engine.jit(f).call(x).unwrap(), engine.jit(g).call(x).unwrap());
             for (got, want) in got.numbers().zip(want.numbers()) {
                 assert!((got - want).abs() <= 1e-14 * want.abs(), "{got} {want}");
             }
@@ -317,9 +347,8 @@ fn callbacks_take_and_give_trees() {
             Ok((x.map_numbers(|x| x + sum), vec![Tensor::from([1i64, 2]), Tensor::from(sum)]))
         })
     };
-    for interpreted in [false, true] {
-        let f = if interpreted { jit(f).interpreted() } else { jit(f) };
-        let (x, rest) = f.call(([1.0, 2.0], [10.0, 20.0])).unwrap();
+    for engine in Engine::all() {
+        let (x, rest) = engine.jit(f).call(([1.0, 2.0], [10.0, 20.0])).unwrap();
         assert_eq!(
             (x, rest),
             (Tensor::from([31.0, 32.0]), vec![Tensor::from([1i64, 2]), Tensor::from(30.0)])
@@ -345,10 +374,9 @@ fn a_rule_for_batches_is_asked_once() {
         };
         callback_batched("mul", (x, y), x.array_type(), alone, many)
     };
-    for interpreted in [false, true] {
+    for engine in Engine::all() {
         let f = f.clone();
-        let g = jit(move |(x, y): (Var, Var)| vmap(|x: Var| f((x, y)))(x));
-        let g = if interpreted { g.interpreted() } else { g };
+        let g = engine.jit(move |(x, y): (Var, Var)| vmap(|x: Var| f((x, y)))(x));
         assert_eq!(g.call(([1.0, 2.0], 3.0)).unwrap(), Tensor::from([3.0, 6.0]));
         assert_eq!(log.take(), [("all".to_owned(), vec![1.0, 2.0, 3.0, 3.0])]);
     }
@@ -358,20 +386,21 @@ fn a_rule_for_batches_is_asked_once() {
     assert_eq!(log.take().len(), 1);
 }
 
-/// Returns the error of a call, which must be the same compiled and interpreted, contain the texts `want`, and name the
-/// line of the closure's first statement.
+/// Returns the error of a call, which must be the same on all engines, contain the texts `want`, and name the line of the
+/// closure's first statement.
 #[track_caller]
 fn error(f: impl Fn(Var) -> Var + Copy, x: &Tensor, want: &[&str]) -> Error {
-    let [native, interpreted] = [jit(f), jit(f).interpreted()].map(|f| f.call(x).unwrap_err());
-    assert_eq!(native.to_string().lines().next(), interpreted.to_string().lines().next());
-    for error in [&native, &interpreted] {
+    let errors = Engine::all().into_iter().map(|engine| engine.jit(f).call(x).unwrap_err());
+    let mut errors: Vec<Error> = errors.collect();
+    for error in &errors {
         let text = error.to_string();
+        assert_eq!(text.lines().next(), errors[0].to_string().lines().next());
         assert!(text.contains("host_calls.rs"), "{text}");
         for want in want {
             assert!(text.contains(want), "{want}:\n{text}");
         }
     }
-    native
+    errors.swap_remove(0)
 }
 
 #[test]
@@ -414,13 +443,15 @@ fn faults_of_host_functions_are_errors_with_the_line() {
     };
     error(deep, &x, &["`f` panicked: deep"]);
     // After an error, the same program must run again.
-    let f = jit(|x: Var| {
-        callback("positive", x, x.array_type(), |x: Tensor| {
-            if x.item::<f64>()? > 0.0 { Ok(x) } else { Err("not positive".into()) }
-        })
-    });
-    assert!(f.call(-1.0).is_err());
-    assert_eq!(f.call(1.0).unwrap(), Tensor::from(1.0));
+    for engine in Engine::all() {
+        let f = engine.jit(|x: Var| {
+            callback("positive", x, x.array_type(), |x: Tensor| {
+                if x.item::<f64>()? > 0.0 { Ok(x) } else { Err("not positive".into()) }
+            })
+        });
+        assert!(f.call(-1.0).is_err());
+        assert_eq!(f.call(1.0).unwrap(), Tensor::from(1.0));
+    }
 }
 
 #[test]

@@ -45,3 +45,4 @@ mod state_errors;
 mod subnormals;
 mod tidy;
 mod xla;
+mod xla_host_calls;

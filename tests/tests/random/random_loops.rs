@@ -20,6 +20,12 @@ fn values_gradients_and_effects_are_those_of_every_policy() {
     for_all(Sweep::Policies, Program::draw, random_loops::policies);
 }
 
+/// The test is skipped without a plugin of XLA.
+#[test]
+fn programs_of_xla_have_the_same_effects() {
+    for_all(Sweep::LoopsOnXla, Program::draw, random_loops::on_xla);
+}
+
 #[test]
 fn threads_change_no_bit() {
     for_all(Sweep::Pieces, Program::draw, random_loops::pieces);

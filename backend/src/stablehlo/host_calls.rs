@@ -1,0 +1,152 @@
+//! Host calls: calls of Rust functions of the process that runs the text.
+//!
+//! All are calls of one function of the client, `tapeloom.host`, with the number of the call among those of the text:
+//!
+//! ```text
+//! %4 = stablehlo.custom_call @tapeloom.host(%3, %1) {.., has_side_effect = true,
+//!     backend_config = {call = 0 : i64, name = "tap"}, ..} : (tensor<i64>, tensor<f64>) -> (tensor<i64>)
+//! ```
+//!
+//! The first operand and the first result are a *token*: each call takes that of the call before, so calls happen in program
+//! order, one after the other. A loop that contains calls carries the token, branches return it, and a function takes it as its
+//! last parameter and returns it as its last result. The first token is the last parameter of `main`: the number by which the
+//! client knows the execution, negative behind a call that failed.
+//!
+//! The token is a number and not a `!stablehlo.token`, because tokens have no memory, and the executor of XLA on CPUs orders
+//! operations by the memory that they share.
+//!
+//! Calls with results have the attribute of side effects, too. They are pure, and the passes before have removed those that
+//! nothing needs; but XLA would also call functions in a loop without iterations, and their errors end the program.
+//!
+//! # On several devices
+//!
+//! The calls happen on the first device, which needs the whole operands: XLA gathers them there, and sends the results to all
+//! devices by a sum in which the others take part with zeros. Floats are sent as integers of their bits, because -0 + 0 is 0.
+//!
+//! An error would end the first device alone, while others wait for it. So a call that fails returns zeros and a negative token,
+//! calls behind it do nothing, and loops whose trip count only the run knows end at a negative token. Behind the execution, the
+//! client returns the error.
+
+use super::codes::bitcast;
+use super::functions::Program;
+use super::sharding;
+use super::types::ClientFunction;
+use super::writer::{Value, Writer};
+#[cfg(feature = "xla")]
+use tapeloom_ir::Tensor;
+use tapeloom_ir::{ArrayType, Dtype, FuncId, HostCall, Kind, Loc, Problem, Shape};
+
+/// A call of a Rust function.
+#[derive(Clone, Debug)]
+#[cfg_attr(not(feature = "xla"), expect(dead_code, reason = "only a client answers it"))]
+pub(crate) struct HostFunction {
+    call: HostCall,
+    operands: Vec<ArrayType>,
+    location: Loc,
+}
+
+#[cfg(feature = "xla")]
+impl HostFunction {
+    /// Returns the types of the operands.
+    pub(crate) fn operands(&self) -> &[ArrayType] {
+        &self.operands
+    }
+
+    /// Calls the Rust function.
+    ///
+    /// # Errors
+    /// Those of [`HostCall::run`], with the user's line.
+    pub(crate) fn run(&self, operands: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
+        self.call.run(operands).map_err(|p| p.at(self.location))
+    }
+}
+
+/// Returns the type of a token.
+pub(super) fn token() -> ArrayType {
+    ArrayType::new(Dtype::I64, Shape::scalar())
+}
+
+impl Program<'_> {
+    /// Returns whether a function takes and returns a token. If a program for several devices calls Rust functions, all of its
+    /// functions do, so that their loops end behind a call that failed.
+    pub(super) fn takes_token(&self, f: FuncId) -> bool {
+        let of = if self.options.shardings.is_some() { self.main } else { f };
+        self.module.runs_outside(of)
+    }
+
+    /// Appends a call of a Rust function; returns its results.
+    pub(super) fn host_call(
+        &mut self,
+        w: &mut Writer,
+        call: &HostCall,
+        x: &[Value],
+    ) -> Result<Vec<Value>, Problem> {
+        let Some(before) = w.token.clone().filter(|_| self.options.host_calls) else {
+            return Err(Problem::new(
+                Kind::Target,
+                format!("the Rust function `{}` cannot be called from StableHLO", call.host.name()),
+                "run the program on this machine, or by a plugin of XLA for CPUs, or call the function between programs",
+            ));
+        };
+        let operands = x.iter().map(|x| x.ty.clone()).collect();
+        let function = HostFunction { call: call.clone(), operands, location: w.loc };
+        let number = self.host_functions.len();
+        self.host_functions.push(function);
+        let divided = self.options.shardings.is_some();
+        let declared = call.result_types();
+        let sent = declared.iter().map(|ty| match ty.dtype {
+            Dtype::F32 if divided => ArrayType::new(Dtype::U32, ty.shape.clone()),
+            Dtype::F64 if divided => ArrayType::new(Dtype::U64, ty.shape.clone()),
+            _ => ty.clone(),
+        });
+        let results: Vec<ArrayType> = std::iter::once(token()).chain(sent).collect();
+        let place =
+            if divided { sharding::on_first_device(results.len()) + ", " } else { String::new() };
+        let attributes = format!(
+            "has_side_effect = true, {place}backend_config = {{call = {number} : i64, name = \"{}\"}}, ",
+            plain(call.host.name())
+        );
+        let operands: Vec<Value> = std::iter::once(before).chain(x.iter().cloned()).collect();
+        let function = match divided {
+            true => ClientFunction::HostOfSeveralDevices,
+            false => ClientFunction::Host,
+        };
+        let mut y = w.custom_call(function, &operands, &attributes, results);
+        let received = y.split_off(1);
+        w.token = y.pop();
+        let receive = |(y, ty): (Value, ArrayType)| {
+            let y = if divided { sharding::replicated(w, &y) } else { y };
+            if y.ty == ty { y } else { bitcast(w, &y, ty.dtype) }
+        };
+        Ok(received.into_iter().zip(declared).map(receive).collect())
+    }
+
+    /// Appends `goes_on`, or false behind a call that failed.
+    pub(super) fn unless_failed(&self, w: &mut Writer, token: &Value, goes_on: Value) -> Value {
+        if self.options.shardings.is_none() {
+            return goes_on;
+        }
+        let zero = w.index(0);
+        let succeeded = w.compare("GE", token, &zero);
+        w.same("stablehlo.and", &[&goes_on, &succeeded])
+    }
+
+    /// Checks that the condition of a loop calls no Rust function, if the program is for several devices: the loop would not see
+    /// that the call failed.
+    pub(super) fn check_condition(&self, condition: FuncId) -> Result<(), Problem> {
+        if self.options.shardings.is_none() || !self.module.runs_outside(condition) {
+            return Ok(());
+        }
+        Err(Problem::new(
+            Kind::Target,
+            "the condition of this loop calls a Rust function, which no program for several devices can",
+            "call the function in the body of the loop, and carry its result",
+        ))
+    }
+}
+
+/// Returns a name without characters that mean something in texts of MLIR.
+fn plain(name: &str) -> String {
+    let plain = |c: char| (c.is_ascii_graphic() || c == ' ') && !matches!(c, '"' | '\\');
+    name.chars().map(|c| if plain(c) { c } else { '_' }).collect()
+}
