@@ -31,6 +31,11 @@ fn wave(n: usize, m: usize, scale: f64) -> Result<Tensor, tapeloom::Error> {
     Ok(elements.reshape(&[n, m])?)
 }
 
+/// Returns whether an environment variable is not set, or empty.
+fn is_unset(variable: &str) -> bool {
+    std::env::var_os(variable).is_none_or(|value| value.is_empty())
+}
+
 pub(crate) fn main() -> Result<(), tapeloom::Error> {
     let start = Net { up: wave(16, 64, 0.3)?, down: wave(64, 4, 0.2)? };
     let x = wave(256, 16, 1.0)?;
@@ -51,7 +56,7 @@ pub(crate) fn main() -> Result<(), tapeloom::Error> {
     );
 
     let plugin = match Plugin::found() {
-        Err(how_to_get_one) if std::env::var_os(PLUGIN_VARIABLE).is_none() => {
+        Err(how_to_get_one) if is_unset(PLUGIN_VARIABLE) => {
             println!("no other devices: {how_to_get_one}");
             return Ok(());
         }

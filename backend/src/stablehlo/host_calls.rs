@@ -12,8 +12,8 @@
 //! last parameter and returns it as its last result. The first token is the last parameter of `main`: the number by which the
 //! client knows the execution, negative behind a call that failed.
 //!
-//! The token is a number and not a `!stablehlo.token`, because tokens have no memory, and the executor of XLA on CPUs orders
-//! operations by the memory that they share.
+//! The token is a number and not a `!stablehlo.token`: XLA's executor for CPUs orders custom calls by the buffers that they read
+//! and write, and tokens have buffers of no bytes, which never overlap.
 //!
 //! Calls with results have the attribute of side effects, too. They are pure, and the passes before have removed those that
 //! nothing needs; but XLA would also call functions in a loop without iterations, and their errors end the program.
@@ -22,6 +22,7 @@
 //!
 //! The calls happen on the first device, which needs the whole operands: XLA gathers them there, and sends the results to all
 //! devices by a sum in which the others take part with zeros. Floats are sent as integers of their bits, because -0 + 0 is 0.
+//! Shardy drops the device of a custom call unless its name is that of a callback of JAX, so the calls have such a name here.
 //!
 //! An error would end the first device alone, while others wait for it. So a call that fails returns zeros and a negative token,
 //! calls behind it do nothing, and loops whose trip count only the run knows end at a negative token. Behind the execution, the
@@ -30,36 +31,9 @@
 use super::codes::bitcast;
 use super::functions::Program;
 use super::sharding;
-use super::types::ClientFunction;
+use super::types::{ClientFunction, HostFunction};
 use super::writer::{Value, Writer};
-#[cfg(feature = "xla")]
-use tapeloom_ir::Tensor;
-use tapeloom_ir::{ArrayType, Dtype, FuncId, HostCall, Kind, Loc, Problem, Shape};
-
-/// A call of a Rust function.
-#[derive(Clone, Debug)]
-#[cfg_attr(not(feature = "xla"), expect(dead_code, reason = "only a client answers it"))]
-pub(crate) struct HostFunction {
-    call: HostCall,
-    operands: Vec<ArrayType>,
-    location: Loc,
-}
-
-#[cfg(feature = "xla")]
-impl HostFunction {
-    /// Returns the types of the operands.
-    pub(crate) fn operands(&self) -> &[ArrayType] {
-        &self.operands
-    }
-
-    /// Calls the Rust function.
-    ///
-    /// # Errors
-    /// Those of [`HostCall::run`], with the user's line.
-    pub(crate) fn run(&self, operands: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
-        self.call.run(operands).map_err(|p| p.at(self.location))
-    }
-}
+use tapeloom_ir::{ArrayType, Dtype, FuncId, HostCall, Kind, Problem, Shape};
 
 /// Returns the type of a token.
 pub(super) fn token() -> ArrayType {

@@ -94,6 +94,4 @@ pub fn text(module: &Module, func: FuncId, options: &Options) -> Result<String, 
 #[cfg(feature = "xla")]
 pub(crate) use functions::text as text_for_client;
 #[cfg(feature = "xla")]
-pub(crate) use host_calls::HostFunction;
-#[cfg(feature = "xla")]
-pub(crate) use types::ClientFunction;
+pub(crate) use types::{ClientFunction, HostFunction};

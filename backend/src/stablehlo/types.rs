@@ -3,9 +3,10 @@
 //! An array `f64[3,4]` is a `tensor<3x4xf64>`. Unsigned dtypes are `ui32` and `ui64`, bool is `i1`. A float constant is
 //! printed as its bits, so that every value, nan with its payload included, arrives as it is.
 
-use super::host_calls::HostFunction;
+#[cfg(feature = "xla")]
+use tapeloom_ir::Tensor;
 use tapeloom_ir::prim::Library;
-use tapeloom_ir::{ArrayType, Dtype, Kind, Literal, Problem, Shape, Type};
+use tapeloom_ir::{ArrayType, Dtype, HostCall, Kind, Literal, Loc, Problem, Shape, Type};
 use tapeloom_routines::Routine;
 
 /// Returns the name of a dtype.
@@ -144,5 +145,30 @@ impl ClientFunction {
             // Of custom calls, XLA keeps the device on which they happen for those with the names of JAX's callbacks only.
             ClientFunction::HostOfSeveralDevices => "xla_ffi_python_cpu_callback".to_owned(),
         }
+    }
+}
+
+/// A call of a Rust function.
+#[derive(Clone, Debug)]
+#[cfg_attr(not(feature = "xla"), expect(dead_code, reason = "only a client answers it"))]
+pub(crate) struct HostFunction {
+    pub(super) call: HostCall,
+    pub(super) operands: Vec<ArrayType>,
+    pub(super) location: Loc,
+}
+
+#[cfg(feature = "xla")]
+impl HostFunction {
+    /// Returns the types of the operands.
+    pub(crate) fn operands(&self) -> &[ArrayType] {
+        &self.operands
+    }
+
+    /// Calls the Rust function.
+    ///
+    /// # Errors
+    /// Those of [`HostCall::run`], with the user's line.
+    pub(crate) fn run(&self, operands: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
+        self.call.run(operands).map_err(|p| p.at(self.location))
     }
 }

@@ -44,6 +44,7 @@ fn fits_in_memory(client: &Client, executable: &Executable, name: &str) -> Resul
     }
 }
 
+/// Returns lists of arguments, one for each device, as slices.
 fn slices<'a>(lists: &'a [Vec<&'a Buffer>]) -> Vec<&'a [&'a Buffer]> {
     lists.iter().map(Vec::as_slice).collect()
 }

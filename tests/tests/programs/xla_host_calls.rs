@@ -207,7 +207,9 @@ fn arrays_of_every_dtype_have_their_bits() {
             seen.fetch_add(1, Ordering::Relaxed);
         });
         let types: Vec<ArrayType> = x.iter().rev().map(|x| x.array_type()).collect();
-        callback("reverse", x, types, |x: Vec<Tensor>| Ok(x.into_iter().rev().collect()))
+        callback("größer \"than\" \\ %1\n", x, types, |x: Vec<Tensor>| {
+            Ok(x.into_iter().rev().collect())
+        })
     };
     for got in [jit(f.clone()).call(&x).unwrap(), on(&client, f).call(&x).unwrap()] {
         assert_eq!(got.len(), x.len());
@@ -287,6 +289,14 @@ fn a_failure_ends_the_call() {
         let got = there.call_on_device(resident).and_then(|y| xla::download(&y));
         assert_eq!(got.map_err(|e| (e.kind(), e.to_string())), want);
         assert_eq!(log.take(), heard);
+    }
+    // The limit of a loop behind effects, too.
+    let endless = |log: Listener| {
+        move |x: Var| while_loop(|x: Var| x.ge(0.0), |x: Var| see(&log, "x", x + 1.0), x)
+    };
+    for f in [jit(endless(log.clone())), on(&client, endless(log.clone()))] {
+        assert_eq!(f.max_steps(5).call(0.0).unwrap_err().kind(), Kind::Limit);
+        assert_eq!(log.take().len(), 5);
     }
     let error = there.call(4.5).unwrap_err();
     assert_eq!(error.kind(), Kind::Callback);
@@ -384,6 +394,15 @@ fn effects_happen_once_on_several_devices() {
             }
         };
         assert_eq!(same_effects(gradient, &setup, &x).len(), 10);
+        let until = |log: Listener| {
+            move |x: Var| {
+                let step = |x: Var| see_back(&log, "back", see(&log, "x", x * 1.5));
+                let end = |x: Var| while_loop(|x: Var| x.square().sum().lt(900.0), step, x);
+                value_and_grad(|x: Var| end(x).square().sum())(x)
+            }
+        };
+        let setup = Setup { max_steps: Some(20), ..setup };
+        assert_eq!(same_effects(until, &setup, &x).len(), 10);
     }
 }
 
