@@ -102,7 +102,8 @@ pub(super) fn text(object: &Object) -> String {
     text
 }
 
-/// Returns the options of a linker behind the object: those for the library of this project and for the C library, or nothing.
+/// Returns the options that follow the object in the command of a linker: the library `tapeloom-runtime` and the C
+/// library, as far as the object needs them.
 pub(super) fn link_options(object: &Object) -> String {
     match (object.undefined.is_empty(), object.needs_runtime()) {
         (true, _) => String::new(),
@@ -111,7 +112,7 @@ pub(super) fn link_options(object: &Object) -> String {
     }
 }
 
-/// Returns a sentence on the functions that an object needs.
+/// Returns a sentence on the libraries that an object needs.
 fn link(object: &Object) -> String {
     match link_options(object).as_str() {
         "" => "It needs no library".to_owned(),

@@ -41,8 +41,8 @@ fn program_text_in_the_book_is_current() {
                     same_again(body)
                 }
                 ("ir", steps) => with(&program, |p| steps_of(p, steps)),
-                ("kernels", "") => with(&program, |p| Ok(scheduled(p)?.0)),
-                ("plan", "") => with(&program, |p| Ok(scheduled(p)?.1)),
+                ("kernels", "") => with(&program, |p| Ok(lowered(p)?.0)),
+                ("plan", "") => with(&program, |p| Ok(lowered(p)?.1)),
                 _ => continue,
             };
             seen += 1;
@@ -80,7 +80,7 @@ fn steps_of(program: &str, steps: &str) -> Result<String, Failure> {
 }
 
 /// Lowers the last function of a program, and returns the text of the loop program and of its memory plan.
-fn scheduled(program: &str) -> Result<(String, String), Failure> {
+fn lowered(program: &str) -> Result<(String, String), Failure> {
     let prepared = steps_of(program, "expand cse dce peephole")?;
     let module = parse_module(&prepared).map_err(|e| e[0].clone())?;
     let (f, _) = module.iter().last().ok_or("no function")?;

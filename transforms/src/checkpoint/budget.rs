@@ -55,8 +55,8 @@ const BLOCKS: [usize; 6] = [1, 4, 16, 64, 256, 1024];
 /// The denominator of `SearchPoint::share`, the fraction of a loop's last iterations that save their residuals.
 const SHARES: usize = 64;
 
-/// The largest factor by which the number of forward iterations run may grow if straight-line code before and after
-/// loops is reversed in segments.
+/// If straight-line code before and after loops is reversed in segments, the number of forward runs of iterations may
+/// grow by at most this factor.
 const MORE: f64 = 1.5;
 
 /// The trip count assumed for a loop whose trip count is dynamic.

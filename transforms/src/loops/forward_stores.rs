@@ -103,8 +103,8 @@ impl BoxWrites {
 }
 
 impl Access {
-    /// Returns whether this access and `other`, by equation `e`, are to one box of the same indices; both arrays have
-    /// the same shape.
+    /// Returns whether this access and the access `other` of equation `e` read or write the same box of indices. Both
+    /// arrays have the same shape.
     fn is(&self, other: &Access, known: &ValueFacts<'_>, f: &Function, e: &Equation) -> bool {
         let same = self.starts == other.starts && self.part.sizes == other.part.sizes;
         let shape = f.type_of(e.operands[0]);

@@ -194,9 +194,8 @@ impl Readers {
             let mut own = (phase.order, phase.transposed);
             // A node after an `after_forward` barrier belongs to a later pass than its phase says.
             own.0 = own.0.max(node.required_passes);
-            // A library routine, or another function that implements a primitive, counts as straight-line
-            // code: the planner does not count the values that an iteration or the reverse pass recomputes in
-            // it.
+            // Library routines and external functions count as straight-line code, not as regions. If the reverse pass
+            // recomputes a value inside of one, the planner does not count that value.
             let is_region = match node.kind {
                 NodeKind::Result { of, .. } => match graph.regions[of].kind {
                     RegionKind::Call(_) | RegionKind::Branch(_) | RegionKind::Loop { .. } => true,

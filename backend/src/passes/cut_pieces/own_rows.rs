@@ -63,8 +63,8 @@ pub(super) fn exchanged(
     Some(rows)
 }
 
-/// Gives a copy of a statement buffers of its own for the rows of its `extent` members from `start` on. Returns the loops
-/// that copy carried arrays to these buffers and back.
+/// Adds buffers to a kernel for the rows of `extent` members from `start` on, and lets a copy of a statement use them in
+/// place of the exchanged buffers. Returns the loops that copy carried arrays to the new buffers and back.
 pub(super) fn copies(
     copy: &mut Copy<'_>,
     rows: &[OwnRows],

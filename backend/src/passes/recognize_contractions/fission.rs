@@ -325,7 +325,7 @@ struct Body<'a> {
     values: OrderedMap<ScalarId, ScalarId>,
     sums: OrderedMap<VarId, ScalarId>,
     loads: Vec<Stmt>,
-    /// Whether the part reads a value of another part that no element holds.
+    /// Whether the part reads a value of another part that is stored nowhere, so that the loop cannot be split.
     failed: bool,
 }
 

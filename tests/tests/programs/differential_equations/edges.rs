@@ -79,7 +79,7 @@ fn slopes_of_every_kind() {
         // be finite.
         let (y, status, tries) = solved(method, |(t, y)| (1.0 - t).sqrt() * y, &[0.0, 0.5, 2.0]);
         assert!(status == Status::NotFinite && tries < 2000 && !y[1].is_nan() && y[2].is_nan());
-        // If the last time is t = 1, the same solution must be complete.
+        // If the last time is t = 1, up to which the slope is defined, the solution must be complete.
         let (y, status, _) = solved(method, |(t, y)| (1.0 - t).sqrt() * y, &[0.0, 1.0]);
         assert!(status == Status::Done && near(&y[1..], &[(2.0 / 3f64).exp()], 1e-5, 0.0));
         // The solution of y' = y² has a pole at t = 1.

@@ -52,7 +52,8 @@ pub(super) struct AxisPlan {
     pub(super) count: usize,
 }
 
-/// A range `from..to` of remainders of the result index whose results have `terms` terms each.
+/// A range `from..to` of remainders of a result's index (divided by the number of remainders). Each result with such a
+/// remainder is a sum of `terms` terms.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Remainders {
     pub(super) from: usize,
