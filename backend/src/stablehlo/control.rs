@@ -187,7 +187,7 @@ pub(super) fn run_loop(
 }
 
 impl State<'_> {
-    /// Makes the token of the state that of the calls that follow.
+    /// Lets the calls that follow take the state's token.
     fn take_token(&self, w: &mut Writer, state: &[Value]) {
         if let Some(place) = self.token {
             w.token = Some(state[place].clone());

@@ -95,7 +95,7 @@ impl Program<'_> {
         Ok(received.into_iter().zip(declared).map(receive).collect())
     }
 
-    /// Appends `goes_on`, or false behind a call that failed.
+    /// Appends the condition `goes_on`, replaced by false after a call of a Rust function that failed.
     pub(super) fn unless_failed(&self, w: &mut Writer, token: &Value, goes_on: Value) -> Value {
         if self.options.shardings.is_none() {
             return goes_on;

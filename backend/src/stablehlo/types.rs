@@ -130,7 +130,7 @@ pub(crate) enum ClientFunction {
     Limit,
     /// A function that calls Rust functions of the user.
     Host,
-    /// The same in programs for several devices, on the first of them.
+    /// The function that calls Rust functions of the user in programs for several devices: the first device calls it.
     HostOfSeveralDevices,
 }
 
@@ -142,7 +142,7 @@ impl ClientFunction {
             ClientFunction::Routine(routine) => format!("tapeloom.{}", routine.name()),
             ClientFunction::Limit => "tapeloom.limit".to_owned(),
             ClientFunction::Host => "tapeloom.host".to_owned(),
-            // Of custom calls, XLA keeps the device on which they happen for those with the names of JAX's callbacks only.
+            // XLA keeps the device of a custom call only if the call has the name of one of JAX's callbacks.
             ClientFunction::HostOfSeveralDevices => "xla_ffi_python_cpu_callback".to_owned(),
         }
     }

@@ -50,7 +50,7 @@ impl Execution {
         Execution { number, calls }
     }
 
-    /// Returns the number, which is the first token.
+    /// Returns the number of the execution, which is the program's first token.
     pub(super) fn number(&self) -> i64 {
         self.number
     }
@@ -79,7 +79,7 @@ pub(super) fn handler(call: &mut CustomCall<'_>) -> Result<(), Error> {
     };
     let function = place.and_then(|place| calls.functions.get(place));
     let function = function.ok_or_else(|| Error::argument("a call of an unknown function"))?;
-    // No call follows one that failed, as in other engines.
+    // After a call that failed, no Rust function is called, as in other engines.
     let before = locked(&calls.failed).clone();
     let answer = match before {
         Some(problem) => Err(problem),

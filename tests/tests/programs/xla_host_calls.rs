@@ -27,10 +27,10 @@ fn see_back(log: &Listener, name: &'static str, x: Var) -> Var {
     tap_cotangent(x, move |x: Tensor| log.hear(name, &[x]))
 }
 
-/// How a test compiles a program for XLA.
+/// The way in which a test compiles a program for XLA.
 struct Setup<'a> {
     client: &'a Client,
-    /// The mesh, and how the argument is divided.
+    /// The mesh, and the partition spec of the argument.
     divided: Option<(Mesh, PartitionSpec)>,
     max_steps: Option<u64>,
 }
@@ -70,7 +70,7 @@ fn same_effects<B: Tree<Var>, F: Fn(Var) -> B>(
     heard
 }
 
-/// Independent operations on large arrays run at once, in an order of the plugin; effects do not.
+/// The plugin runs independent operations on large arrays at once and in any order. Effects must keep the program's order.
 #[test]
 fn effects_among_large_operations_keep_their_order() {
     let Some(client) = client_or_skip() else { return };
@@ -79,7 +79,7 @@ fn effects_among_large_operations_keep_their_order() {
             let mut sums = Vec::new();
             for i in 0..24 {
                 let y = (x * (0.1 * f64::from(i)) + 0.3).dot(x).sin();
-                // The first ones take longest, so that later ones would be ready before them.
+                // The first operations take longest, so that the operands of later effects are ready before.
                 let log = log.clone();
                 let y = tap(y.index([0, 0]), move |y: Tensor| {
                     std::thread::sleep(Duration::from_millis(5 - i as u64 / 6));
@@ -136,7 +136,7 @@ fn effects_in_many_iterations_and_their_reverse_pass() {
         };
         assert_eq!(same_effects(gradient, &setup, &x).len(), 100);
     }
-    // The number of iterations is known to the run alone.
+    // The trip count is known only at run time.
     let until = |log: Listener| {
         move |x: Var| {
             let step = |x: Var| see_back(&log, "back", see(&log, "x", x * 1.5));
@@ -220,7 +220,8 @@ fn arrays_of_every_dtype_have_their_bits() {
     assert_eq!(seen.load(Ordering::Relaxed), 2);
 }
 
-/// Calls with arrays on the device have performed their effects when they return, and take over memory as without effects.
+/// Calls with arrays on the device must have performed their effects when they return, and must take over memory as programs
+/// without effects do.
 #[test]
 fn resident_arrays_and_donated_ones() {
     let Some(client) = client_or_skip() else { return };
@@ -258,7 +259,8 @@ fn resident_arrays_and_donated_ones() {
     assert_eq!(report.calls["tapeloom.host"], 1);
 }
 
-/// Effects before the failure have been performed, none behind it; the error is that of machine code; the program runs again.
+/// Effects before the failure must be performed, and none after it. The error must be that of machine code, and the program
+/// must run again.
 #[test]
 fn a_failure_ends_the_call() {
     let Some(client) = client_or_skip() else { return };
@@ -290,7 +292,7 @@ fn a_failure_ends_the_call() {
         assert_eq!(got.map_err(|e| (e.kind(), e.to_string())), want);
         assert_eq!(log.take(), heard);
     }
-    // The limit of a loop behind effects, too.
+    // The limit of a loop that follows effects must be an error, too.
     let endless = |log: Listener| {
         move |x: Var| while_loop(|x: Var| x.ge(0.0), |x: Var| see(&log, "x", x + 1.0), x)
     };
@@ -338,7 +340,7 @@ fn threads_and_programs_do_not_meet() {
     assert_eq!(Arc::strong_count(&alive), 1);
 }
 
-/// A program whose only effects are calls is run to its end; one that prints nothing is not changed.
+/// A program without results, whose only effects are calls of Rust functions, must have made them when the call returns.
 #[test]
 fn programs_without_results() {
     let Some(client) = client_or_skip() else { return };
@@ -351,13 +353,13 @@ fn programs_without_results() {
     assert_eq!(log.take(), [("x".to_owned(), vec![1.0, 2.0])]);
     f.call_on_device(xla::upload(&client, &Tensor::from([3.0])).unwrap()).unwrap();
     assert_eq!(log.take(), [("x".to_owned(), vec![3.0])]);
-    // A text has no process to call.
+    // The text alone belongs to no process whose functions it could call, so this is an error.
     let error = jit(|x: Var| tap(x, |_: Tensor| ())).stablehlo(1.0).unwrap_err();
     assert_eq!(error.kind(), Kind::Target);
     assert!(error.to_string().contains("xla_host_calls.rs:"), "{error}");
 }
 
-/// On four devices, each effect is performed once, with the whole array, in program order.
+/// On four devices, each effect must be performed once, with the whole array, in program order.
 #[test]
 fn effects_happen_once_on_several_devices() {
     let Some(client) = devices_or_skip(4) else { return };
@@ -430,7 +432,8 @@ fn results_have_their_bits_on_several_devices() {
     assert_eq!(there.call(&x).unwrap().bytes(), x.bytes());
 }
 
-/// A function that fails on one device ends the call, and not the process; calls behind it do nothing, and loops end.
+/// If a function fails on one device, the call must end with its error, and not the process. Later calls of Rust functions
+/// must do nothing, and loops must end.
 #[test]
 fn failures_end_calls_on_several_devices() {
     let Some(client) = devices_or_skip(4) else { return };
