@@ -122,7 +122,7 @@ pub enum Planner {
     Memory,
 }
 
-/// The arguments of a policy, which its text shows in parentheses after the word.
+/// The arguments of a policy, which its text form shows in parentheses, as `act` in `named(act)`.
 enum Arguments<'a> {
     None,
     Names(&'a [Arc<str>]),

@@ -92,7 +92,7 @@ pub const PROGRAMS: [Program; 47] = [
 ];
 
 impl Program {
-    /// Returns the argument: an array of `n` elements.
+    /// Returns the array of `n` elements to which the measured program is applied.
     ///
     /// # Errors
     /// The errors of a run.

@@ -241,7 +241,7 @@ thread_local! {
 
 /// Stores the numbers of two results in them.
 unsafe fn number_results(first: *mut api::BufferObject, second: *mut api::BufferObject) {
-    // SAFETY: `make` made both, or the first is null.
+    // SAFETY: `make` returned both pointers, which point to numbers; only `first` may be null.
     unsafe {
         if let Some(first) = first.cast::<u64>().as_mut() {
             *first = 0;

@@ -14,14 +14,15 @@ use smallvec::SmallVec;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::{OrderedMap, Problem};
 
-/// A step of a stream towards a layer (a group of tape entries): ends the layer in use, or begins the next layer.
+/// A change of the layer (group of tape records) that a stream has in the scratchpad: closes the layer in use, or opens
+/// the next layer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Move {
     Open(Opened),
     Close,
 }
 
-/// A list of steps towards a layer (ends and begins of layers), seldom more than two, so two are stored inline.
+/// A list of changes of layers, seldom more than two, so two are stored inline.
 pub(super) type Moves = SmallVec<[Move; 2]>;
 
 struct Stream {

@@ -19,7 +19,7 @@ pub(super) struct Site {
     /// The index of the site in `Sites::all`, which is in program order.
     pub(super) number: usize,
     pub(super) step: usize,
-    /// The index of the statement block (body of a loop or branch) that contains the site.
+    /// The index of the statement block (body of a loop or branch) in which the access occurs.
     pub(super) block: usize,
     /// The number of loops that began or ended before the site, in program order. If two loads of one element have
     /// the same epoch, no loop lies between them and the second load finds the element in a register.

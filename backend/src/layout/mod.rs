@@ -165,7 +165,7 @@ impl Region {
 /// The contents of a region: saved arrays, or the records of a dynamic tape.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Holds {
-    /// Saved arrays, each with a field in every record.
+    /// Saved arrays, in a known number of records. Each record holds some consecutive elements (a field) of each array.
     Arrays {
         /// The fields of each record, one for each saved array.
         fields: Vec<Field>,

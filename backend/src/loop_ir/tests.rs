@@ -790,8 +790,8 @@ fn the_verifier_checks_donations() {
     let entry = "program @x { buffer b0: f64[4] input 0 output 0 store b0[1], 2.0 }";
     let errors = verify(&parse(entry, &library).unwrap());
     assert!(errors[0].message.contains("is an argument of the program, and written"), "{errors:?}");
-    // A new version that does not continue the donated argument does not hold the argument's elements: `shadow` must
-    // report the load.
+    // `b0.1`, a later value in the memory of the donated argument `b0`, keeps no element of it. So element 0 of `b0.1`
+    // has no value, and the check `shadow` must report the load.
     let fresh = "kernel k0 @f { buffer b0: f64[4] input 0 output 0 version b0.1 \
                  nest { store b0.1[1], 2.0 %0: f64 = load b0.1[0] store b0.1[2], %0 } } \
                  program @x { workspace 64 buffer b0: f64[4] workspace 0 \

@@ -467,8 +467,8 @@ pub const BLOCK_ROWS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(63);
 /// one part for each row.
 type Fields = Vec<(String, ArrayType, bool)>;
 
-/// Emits machine code as an object. `fields` are the arguments and results of the entry; `None`, if they do not match
-/// those of the program, is an internal error.
+/// Emits machine code as an object. `fields` are the arguments and results of the entry. They are `None` if they do not
+/// match those of the program; that is reported as an internal error.
 fn object(
     content: Content<'_>,
     machine: MachineModel,

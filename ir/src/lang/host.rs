@@ -89,7 +89,7 @@ impl Host {
         host
     }
 
-    /// Gives the host a Rust function, unless it already has one. Returns whether the function was accepted.
+    /// Sets the Rust function that calls of this host run, unless it has one already. Returns whether it was set.
     pub fn bind(&self, one: impl Fn(&[Tensor]) -> Answer + Send + Sync + 'static) -> bool {
         let one = Box::new(move |_: Lane, x: &[Tensor]| one(x));
         self.0.functions.set(Functions { one, batch: None }).is_ok()

@@ -1,8 +1,8 @@
 //! Properties of primitives that passes need in addition to the rules.
 //!
-//! Passes name no primitive. The property of a few primitives that some passes need is the *facet*, and
-//! [`Op::facet`] is the only place that maps primitives to facets. Its match is exhaustive, so a new primitive
-//! does not compile until it is added there.
+//! Passes do not name primitives. They ask for the *facet* of a primitive: its special property, if it has one.
+//! [`Op::facet`] is the only place that maps primitives to facets. Its match is exhaustive, so a new primitive does not
+//! compile until it is added there.
 
 use super::rules::slice_access::Boxed;
 use super::{Barrier, Call, Callback, Loop, Op, Replay};

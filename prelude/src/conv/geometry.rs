@@ -38,8 +38,9 @@ pub(super) struct AxisWindows {
     dilation: usize,
     input_dilation: usize,
     low: i64,
-    /// The number of elements of the axis, and the number of windows.
+    /// The number of elements of the array along the axis.
     elements: usize,
+    /// The number of windows.
     extent: usize,
 }
 

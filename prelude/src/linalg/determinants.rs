@@ -302,7 +302,8 @@ fn higher(a: Var, directions: &[Var]) -> Var {
 /// large singular values has a condition number below 8, so its LU factors lose at most one digit.
 const SMALL: f64 = 0.125;
 
-/// Returns the determinant as `det U · det M₁₁ · det C · det V`, in the notation of the module's documentation.
+/// Returns the determinant as `det U · det M₁₁ · det C · det V`, for the singular vectors U and V, the block M₁₁ of the
+/// large singular values, and its Schur complement C.
 fn by_singular_values(a: Var) -> Var {
     let (dtype, frozen) = (a.dtype(), a.stop_gradient());
     let n = a.shape().last().copied().unwrap_or(0);

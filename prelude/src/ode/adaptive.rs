@@ -98,8 +98,8 @@ impl Integrator {
         self.solve_on(slope, event, (y, &[]), times)
     }
 
-    /// Integrates as [`Integrator::solve`] does, as a continuation of an earlier integration. `moved` contains, for
-    /// each integral q whose error counts, the sum of all |Δq| before the first of `times`.
+    /// Integrates like [`Integrator::solve`], but continues an earlier integration. `moved` contains, for each
+    /// integral q that the error control includes, the sum of |Δq| over the earlier steps.
     pub(super) fn solve_on(
         &self,
         (slope, given): (Open<'_>, &[Var]),

@@ -199,7 +199,7 @@ fn count() -> Var {
     Var::literal(Literal::i64(0), caller())
 }
 
-/// Returns the number of steps after one more step.
+/// Returns the step count plus one.
 #[track_caller]
 fn advanced(count: Var) -> Var {
     on_behalf("step", caller(), || count + 1)

@@ -1,7 +1,8 @@
-//! Transform queries beyond the basic ones: forced outputs, cotangents added to totals, requested batching of results,
-//! parameters that are not batched, and functions split in two.
+//! Options of transforms: tangents are returned even where they are zero, cotangents are added to given totals, results
+//! are batched or summed on request, unused parameters stay, and a function is split in two.
 //!
-//! Each is compared with the basic query, over every primitive's samples and the examples.
+//! Each is compared with the transform without the option, or with the function itself, on every primitive's samples
+//! and the examples.
 
 use crate::derivatives::existing;
 use crate::{for_all, subsets};

@@ -310,7 +310,7 @@ fn products_are_equal_to_rounding() {
     let interpreted = jit(|(a, b): (Var, Var)| a.dot(b)).on(tapeloom::Target::Interpreter);
     let exact = vec![interpreted.call((&args[0], &args[1])).unwrap()];
     Agreement::CLOSE.check_all(&exact, &want).unwrap();
-    // The interpreter of the loop IR adds the terms in the same order as an object.
+    // The compiled object and the loop IR interpreter add the terms in the same order, so their bits must agree.
     check(&toolchain, &[ObjectCase { object, args, want: exact }]).unwrap();
 }
 

@@ -244,8 +244,9 @@ fn loops_end_at_their_limit() {
         assert!(error.to_string().contains(said), "{error}");
         assert!(error.to_string().contains("programs/xla.rs"), "{error}");
     }
-    // The program runs again after the error, and the reverse pass has the same limit.
+    // After the error, the program must still run.
     assert_eq!(f.call(95.0).unwrap(), Tensor::from(100.0));
+    // `max_steps` limits the loops of a gradient, too.
     let slope = grad(|x: Var| while_loop(|x: Var| x.lt(100.0), |x: Var| x * x, x));
     assert_eq!(on(&client, &slope).max_steps(4).call(2.0).unwrap(), jit(&slope).call(2.0).unwrap());
     let error = on(&client, &slope).max_steps(2).call(2.0).unwrap_err();

@@ -20,8 +20,8 @@ pub(super) enum Rewrite {
     /// For equations that run no function: given the new operands, returns an atom that equals the output, if there is
     /// one.
     Leaves(fn(&Module, &ValueFacts<'_>, &Equation, &[Atom]) -> Option<Atom>),
-    /// For loops and branches: returns the outputs of an equivalent, better equation if there is one. Not called
-    /// for calls whose policy treats arrays as memory, which leaves loops as written.
+    /// For loops and branches: returns the outputs of an equivalent, better equation if there is one. Not called for
+    /// equations with a policy that requires loops to stay as they are written ([`Planner::Memory`]).
     ///
     /// If readers use only one box of an output, the rewrite may return that box in place of the output; its
     /// readers then read the box.

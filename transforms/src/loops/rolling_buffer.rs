@@ -406,7 +406,7 @@ impl Rows {
                             sum(&b, part.ok_or_else(lost)?, update)
                         }
                     };
-                    // Later equations that read this version of the array read the new row instead.
+                    // Later equations that read the array after this write must read the new row instead.
                     copying.define(e, [made]);
                     read_late(&mut copying, e.outputs[0]);
                 }

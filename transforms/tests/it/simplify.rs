@@ -449,7 +449,7 @@ fn products_of_three_arrays_are_multiplied_in_the_cheaper_order() {
          }",
     );
     assert_eq!(batch, ["dot f64[7,30]", "dot f64[7,30]"]);
-    // The batch axis of a and b is summed with x.
+    // The rewrite `(a b) x = a (b x)` must also apply if the product with x sums over the batch axis of a and b.
     let summed = relaxed(
         "func @f(%a: f64[7,30,30], %b: f64[7,30,30], %x: f64[7,30]) -> (f64[30]) {
            %c: f64[7,30,30] = dot{lhs_batch=[0], rhs_batch=[0], lhs_contract=[2], rhs_contract=[1]} %a, %b

@@ -137,7 +137,8 @@ struct Cutter<'a> {
     program: &'a Kernel,
     parts: Vec<Part<'a>>,
     buffers: SecondaryMap<BufferId, Promotion>,
-    /// For each scalar defined at the top level of the current step: the number of the part that defines it.
+    /// For each scalar defined by the current top-level statement of the kernel, or, if it is a `Nest`, by a statement
+    /// directly inside it: the number of the part that contains the definition. A use in a later part makes it a spill.
     defined: OrderedMap<ScalarId, usize>,
     spills: OrderedMap<ScalarId, (usize, usize)>,
     workspace: usize,

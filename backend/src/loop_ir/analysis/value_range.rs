@@ -95,7 +95,8 @@ impl<'a> ValueRanges<'a> {
         });
     }
 
-    /// Records the definition of a scalar at the current time.
+    /// Records the definition of a scalar, with the number of changes of variables before it: the definition reads the
+    /// values that variables have then.
     pub(crate) fn define(&mut self, value: ScalarId, expr: &'a Expr) {
         self.definitions[value] = Some((expr, self.now));
     }

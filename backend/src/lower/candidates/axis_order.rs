@@ -60,9 +60,9 @@ fn short_inside(graph: &Graph, axes: &[Axis], order: &mut SmallVec<[usize; 4]>) 
 const LONG_WINDOW: usize = 32;
 
 /// If a node folds over windows of an array, returns the number of elements of this array, and its stride along each
-/// axis of the fusion candidate. Returns `None` for other nodes. Also returns `None` for windows without `LONG_WINDOW`
-/// adjacent terms that are too large to be unrolled, because the loop over adjacent results is the better inner loop
-/// then. The strides come from the view, because reads through windows do not say along which axes they run.
+/// axis of the fusion candidate. Returns `None` for other nodes. Also returns `None` if the loop over adjacent results
+/// is the better inner loop: the window is too large to be unrolled, and fewer than `LONG_WINDOW` of its terms are
+/// adjacent. The strides come from the view, because reads through windows do not say along which axes they run.
 fn under_windows(
     graph: &Graph,
     node: NodeId,

@@ -34,7 +34,8 @@ pub struct Root {
     pub residual: FuncId,
     /// The solver of the linear system `A v = b` with `A = ∂r/∂y`: `(k.., y.., b..) -> v..`.
     pub tangent: FuncId,
-    /// The solver of the transposed system `Aᵀ u = c`: `(k.., y.., c..) -> u..`.
+    /// The solver of `Aᵀ u = c`, which reverse mode needs: `(k.., y.., c..) -> u..`, for parameters `k`, the solution
+    /// `y` and `A = ∂r/∂y`.
     pub cotangent: FuncId,
 }
 

@@ -84,7 +84,7 @@ impl Step {
     }
 }
 
-/// The recorded equations, with their source lines, in which steps look up operands and outputs.
+/// The recorded equations and their source lines. Each step of the reverse pass finds its operands and outputs here.
 #[derive(Clone, Copy)]
 pub(super) struct Program<'a> {
     pub(super) equations: &'a [Equation],

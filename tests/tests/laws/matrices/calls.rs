@@ -62,7 +62,8 @@ fn onto_complex(v: Complex) -> Complex {
     v.matmul(v.conj().map(|x| x.swap_axes(-1, -2)))
 }
 
-/// Returns two `einsum` products whose results are recorded: of a matrix and a vector, and of two matrices.
+/// Returns the `einsum` product with which a recorded value is compared: `conj(b)ᵢ Σⱼ aᵢⱼ bⱼ` for a vector `b`, and
+/// `a bᵀ` for a matrix `b`.
 fn expected(a: Complex, b: Complex) -> Complex {
     match b.re.rank() {
         1 => Complex::einsum("i,ij,j->i", &[b.conj(), a, b]),

@@ -123,7 +123,8 @@ impl Crate {
         found.extend(module.paths.iter().map(|path_in| self.resolve(path, path_in, FOLLOWED)));
         let file = |found| match found {
             Some(Found::Item(file)) => Some(file),
-            // A path to a module needs no file; paths to the items in the module follow.
+            // A path that ends at a module adds no file, because each path to an item in that module is resolved on
+            // its own.
             Some(Found::Module(_) | Found::Outside) | None => None,
         };
         found.into_iter().filter_map(file).collect()

@@ -601,8 +601,9 @@ impl ReplayParts {
         y
     }
 
-    /// Returns the linear map of the replayed loop and its transpose, as a linear call of two functions. Each function
-    /// takes the known operands and its own linear operands.
+    /// Returns the reverse pass of the loop as a primitive whose transpose is the forward pass: a `linear_call` of
+    /// [`back`](Self::back) and of a function that runs `ahead`. Both functions take the known operands, then the
+    /// operands in which they are linear.
     fn both_ways(
         &self,
         cx: &mut RuleCx<'_, '_>,
