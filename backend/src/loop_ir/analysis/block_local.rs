@@ -8,16 +8,17 @@
 //! serial i0 in 100 {
 //!   for i1 in 8 { store b2[i1], .. }       b2 is local to the body of i0: all elements are written first
 //!   for i2 in 8 { %0: f64 = load b2[i2] .. store b3[0], .. }
-//!   %1: f64 = load b4[0]                   b4 is not: an iteration reads the element of the one before
+//!   %1: f64 = load b4[0]                   b4 is not: an iteration reads the element that the previous one stored
 //!   store b4[0], ..
 //! }
 //! ```
 //!
-//! A read is *covered* if earlier writes of the same execution certainly reach all its elements. The loops around both
-//! the write and the read are at the same iteration, so their indices are constants here; the other loops around a
-//! write have ended. So a write reaches a [lattice](super::definite_write) of elements, and a read is covered if an
-//! earlier write has the same lattice, or if earlier writes together fill the buffer. Writes in a branch cover only
-//! reads in that branch, unless both branches fill the buffer.
+//! A read is *covered* if earlier writes of the same execution certainly reach all its elements. Loops that are around
+//! the write and also around the read are at the same iteration in the two, so their indices are constants here; the
+//! other loops around a write have ended before the read. So a write reaches a [lattice](super::definite_write) of
+//! elements (an offset plus multiples of strides). A read is covered if an earlier write has the same lattice, or if
+//! earlier writes together fill the buffer. Writes in a branch cover only reads in that branch, unless both branches
+//! fill the buffer.
 
 use super::definite_write::{Lattice, fills};
 use crate::loop_ir::{
@@ -31,8 +32,8 @@ use tapeloom_ir::fault::{Fault, planted};
 const MOST_WRITES: usize = 64;
 
 /// Returns, for each of the buffers, whether each execution of a block reads only those elements of the buffer that it
-/// has written itself. `callees` says for each callee and result whether the callee
-/// [fills](super::definite_write::filled) this result.
+/// has written itself. `callees` says for each callee and each of its results whether the callee
+/// [fills](super::definite_write::filled) the result: writes all elements before it reads any.
 pub(crate) fn block_local(
     kernel: &Kernel,
     callees: &PrimaryMap<KernelId, Vec<bool>>,
@@ -47,7 +48,7 @@ pub(crate) fn block_local(
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Around {
     Loop(IndexId, usize),
-    /// A branch, which may not run. Branches of the examined block are numbered.
+    /// A branch, which may not run, with its number in the examined block.
     Branch(usize),
 }
 
@@ -84,7 +85,7 @@ struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    /// Examines a block, and finds the given buffers in it.
+    /// Walks over a block and returns the search at its end, with the writes to the given buffers.
     fn after(
         kernel: &'a Kernel,
         callees: &'a PrimaryMap<KernelId, Vec<bool>>,
@@ -125,7 +126,8 @@ impl<'a> Search<'a> {
                     let [_, _, out] = c.accesses();
                     self.read(&out);
                 }
-                // Reads come before writes.
+                // `accesses` reports the reads of a statement before its writes, so a statement's own write covers none
+                // of its reads.
                 stmt.accesses(&mut |access| match access.write {
                     true => self.write(&access),
                     false => self.read(&access),
@@ -136,7 +138,8 @@ impl<'a> Search<'a> {
             (Flow::Straight, _) | (Flow::For { extent: Extent::Constant(0), .. }, _) => {}
             (Flow::Nest, blocks) => blocks.iter().for_each(|body| self.block(body)),
             (Flow::For { .. } | Flow::While, blocks) => {
-                // The head of a `while` comes before its body.
+                // The body is the last block of a loop. Only a `while` has another block, its head, which runs before
+                // the body.
                 if let Some((body, heads)) = blocks.split_last() {
                     let around = match shape.flow {
                         Flow::For { index, extent: Extent::Constant(n), .. } => {
@@ -188,9 +191,9 @@ impl<'a> Search<'a> {
         self.exchange(&exchanges, &fills);
     }
 
-    /// Removes the writes that do not survive the exchanges (input, output) of a loop. The input of an exchange stays
-    /// filled if each iteration fills the output (`fills`), with which it changes places. The output holds no value when an
-    /// iteration begins.
+    /// Removes the writes that do not survive the exchanges (input, output) of a loop. After each iteration, the input
+    /// and the output of an exchange swap their memory. So the input stays filled only if each iteration fills the
+    /// output (`fills`), and the output holds no value when an iteration begins.
     fn exchange(&mut self, exchanges: &[[BufferId; 2]], fills: &SecondaryMap<BufferId, bool>) {
         for [input, output] in exchanges {
             if self.writes[*input].is_some() {
@@ -307,8 +310,8 @@ struct Reached {
     dynamic: Option<Arg>,
 }
 
-/// Returns the elements that an access reaches while the first `shared` of the loops around it stay at one iteration;
-/// `None` if it reaches none.
+/// Returns the elements that an access reaches while each of the first `shared` loops around it stays at one iteration
+/// (`around` has loops and branches); `None` if the access reaches no element.
 fn reached(
     address: &Address,
     reach: &[(usize, i64)],
@@ -337,7 +340,7 @@ mod tests {
     use super::*;
     use crate::loop_ir::parse;
 
-    /// Checks whether the buffer `b2` of 8 elements is local to the body of the program's only step, a loop.
+    /// Checks that [`block_local`] returns `expected` for the buffer `b2` of 8 elements, in a loop with this body.
     #[track_caller]
     fn check(body: &str, expected: bool) {
         let text = format!(
@@ -359,7 +362,7 @@ mod tests {
         check(&format!("{FILL} {READ}"), true);
         check(&format!("{READ} {FILL}"), false);
         check(&format!("nest {{ {FILL} }} nest {{ {READ} }}"), true);
-        // Half of the elements.
+        // The loop writes only half of the elements that `READ` reads, so the read is not covered.
         check(&format!("for i1 in 4 {{ store b2[i1*2], 1.0 }} {READ}"), false);
         check(
             "for i1 in 4 { store b2[i1*2], 1.0 }
@@ -372,7 +375,8 @@ mod tests {
             ),
             true,
         );
-        // An iteration reads the element that it has written, and then the element that the next iteration writes.
+        // A read of the element that the same iteration has written is covered; a read of the element that the next
+        // iteration writes is not.
         check("for i1 in 8 { store b2[i1], 1.0 %0: f64 = load b2[i1] store b1[i1], %0 }", true);
         check(
             "for i1 in 7 { store b2[i1], 1.0 %0: f64 = load b2[i1 + 1] store b1[i1], %0 }",
@@ -380,7 +384,7 @@ mod tests {
         );
         check("store b2[i0], 1.0 %0: f64 = load b2[i0] store b1[i0], %0", true);
         check("store b2[i0], 1.0 %0: f64 = load b2[0] store b1[i0], %0", false);
-        // A loop that reads elements which only its later iterations write.
+        // If a loop reads before it writes, the first iteration reads elements that only later statements write.
         check(&format!("serial i3 in 2 {{ {READ} {FILL} }}"), false);
         check(&format!("serial i3 in 2 {{ {FILL} {READ} }}"), true);
         check(&format!("{FILL} serial i3 in 2 {{ {READ} {FILL} }}").replace("i1", "i9"), true);
@@ -407,7 +411,8 @@ mod tests {
         check(&format!("serial i5 in 3 carry b2 = b3 {{ {step} }} {READ}"), false);
         let partly = step.replace("in 8", "in 7");
         check(&format!("{FILL} serial i5 in 3 carry b2 = b3 {{ {partly} }} {READ}"), false);
-        // After the first exchange, the output of an exchange no longer holds the elements from before the loop.
+        // `b2` is the output of an exchange here: after the first exchange it no longer holds the elements that `FILL`
+        // wrote, so the load in the next iteration is not covered.
         let reversed = step.replace("load b2", "load b0");
         let reads = "%5: f64 = load b2[0] store b1[0], %5";
         check(&format!("{FILL} serial i5 in 3 carry b3 = b2 {{ {reads} {reversed} }}"), false);

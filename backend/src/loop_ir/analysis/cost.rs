@@ -4,10 +4,10 @@ use crate::loop_ir::{Extent, Flow, KernelId, Program, Stmt, work};
 use cranelift_entity::PrimaryMap;
 use std::slice::from_ref;
 
-/// The cost of an operation outside of vectorized loops, in operations of one vector lane.
+/// The cost of an operation outside of loops with vector lanes, in operations of one vector lane.
 const SCALAR: u64 = 4;
 
-/// The cost of each kernel of a program, in operations of a vector lane.
+/// The cost of each callee of a program, in operations of a vector lane.
 #[derive(Debug)]
 pub(crate) struct Costs {
     callees: PrimaryMap<KernelId, u64>,
@@ -16,7 +16,8 @@ pub(crate) struct Costs {
 }
 
 impl Costs {
-    /// Returns the costs of the program's callees.
+    /// Returns the costs of the program's callees; loops with a run-time trip count are assumed to run `trips`
+    /// iterations.
     pub(crate) fn of(program: &Program, trips: u64) -> Costs {
         let mut costs = Costs { callees: PrimaryMap::new(), trips };
         for kernel in program.callees.values() {
@@ -26,18 +27,18 @@ impl Costs {
         costs
     }
 
-    /// Returns the cost of a kernel.
+    /// Returns the cost of a callee, in operations of a vector lane.
     pub(crate) fn kernel(&self, kernel: KernelId) -> u64 {
         self.callees[kernel]
     }
 
-    /// Returns the cost of a block; `u64::MAX` if it calls a Rust function.
+    /// Returns the cost of a block in operations of a vector lane; `u64::MAX` if the block calls a Rust function.
     pub(crate) fn block(&self, body: &[Stmt]) -> u64 {
         self.within(body, self.trips, 1)
     }
 
-    /// Returns the cost of a statement that runs once in a call of the program. The cost is `u64::MAX` for a loop whose
-    /// trip count is known only at run time.
+    /// Returns the cost in operations of a vector lane of a statement that runs once in a call of the program. The cost
+    /// is `u64::MAX` for a loop whose trip count is known only at run time.
     pub(crate) fn once(&self, stmt: &Stmt) -> u64 {
         self.within(from_ref(stmt), u64::MAX, 1)
     }

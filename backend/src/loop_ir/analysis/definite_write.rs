@@ -1,9 +1,9 @@
 //! Definite-write analysis: finds the outputs of which a program certainly writes all elements.
 //!
-//! Clearing the memory of a large result costs as much as many kernels, so it is cleared only if the program may
-//! leave elements unwritten. An output is *filled* if stores without guard or dynamic address reach every element,
-//! whatever the arguments, and nothing reads the output before the step after these stores. The proof counts
-//! elements. A store in loops reaches a lattice of elements:
+//! Clearing the memory of a large result costs as much as many kernels, so it is cleared only if the program may leave
+//! elements unwritten. An output is *filled* if stores without guard or dynamic address reach every element, whatever
+//! the arguments, and no statement reads the output before the steps (statements of the outermost block) with these
+//! stores have ended. The proof counts elements. A store in loops reaches a lattice of elements:
 //!
 //! ```text
 //! for i0 in 4 { for i1 in 3 { store b1[i0*6 + i1*2], .. } }       offset 0, (4 times 6), (3 times 2)
@@ -64,11 +64,11 @@ fn kernel_filled(kernel: &Kernel, callees: &PrimaryMap<KernelId, Vec<bool>>) -> 
     outputs.into_iter().map(filled).collect()
 }
 
-/// A lattice: the elements `offset + Σ i * stride` that a store in loops reaches. The sum is over `terms`, and each
-/// `i` counts from 0 to below its extent; strides are positive and ascending.
+/// A lattice: the elements `offset + Σ i * stride` that a store in loops reaches. The sum is over the pairs (extent,
+/// stride) in `terms`, and each `i` counts from 0 to below its extent; strides are positive and ascending.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Lattice {
-    /// The index of the kernel's step that contains the store.
+    /// The index of the kernel's step (statement of its outermost block) that contains the store.
     step: usize,
     offset: i64,
     /// The loops around the store: extent and stride (in elements) of each.
@@ -76,11 +76,12 @@ pub(crate) struct Lattice {
 }
 
 impl Lattice {
-    /// Returns the lattice of a store in the step with this index, at `offset + Σ i * stride` over the pairs (extent,
-    /// stride) of `terms`; `None` if an extent is 0.
+    /// Returns the lattice of a store in the step (statement of the outermost block) with this index, at
+    /// `offset + Σ i * stride` over the pairs (extent, stride) of `terms`; `None` if an extent is 0.
     pub(crate) fn new(step: usize, mut offset: i64, terms: Vec<(u64, i64)>) -> Option<Lattice> {
         for (extent, stride) in &terms {
-            // The least element of a term with a negative stride is at its largest index: move the offset there.
+            // If a stride is negative, the lowest element of the term is at the loop's last iteration: move the offset
+            // there, so that all strides are positive.
             let last = i64::try_from(extent.checked_sub(1)?).ok()?;
             offset = offset.wrapping_add(last.wrapping_mul((*stride).min(0)));
         }
@@ -106,12 +107,13 @@ impl Lattice {
 }
 
 impl Lattice {
-    /// Returns the first value and the number of values of each digit of the lattice's elements, if these are all
-    /// combinations of the values. `digits` are the strides of the digits, the last one the size of the buffer.
+    /// Writes element indices as numbers with digits: `digits` are the strides of the digits, and the last entry is the
+    /// size of the buffer. If the lattice's elements are all combinations of a range of values per digit, returns the
+    /// first value and the number of values of each digit; otherwise `None`.
     fn ranges_of_digits(&self, digits: &[u64]) -> Option<Vec<(u64, u64)>> {
         let mut offset = u64::try_from(self.offset).ok()?;
         let mut terms = self.terms.iter().copied().peekable();
-        // The number of values that terms with smaller strides contribute to this digit.
+        // The number of values of this digit that terms with smaller strides reach by a carry out of the digit below.
         let mut carried = 1;
         let mut ranges = Vec::new();
         for (stride, next) in digits.iter().zip(&digits[1..]) {
@@ -123,8 +125,8 @@ impl Lattice {
             let first = (offset % next) / stride;
             offset -= first * stride;
             if extent > values {
-                // If terms exceed the digit, they must be all values of this digit, so that they continue in the next
-                // digit.
+                // The terms of this digit reach values beyond it, so they carry into the next digit. That is a
+                // combination of ranges only if they reach all values of this digit equally often.
                 if first != 0 || !extent.is_multiple_of(values) {
                     return None;
                 }
@@ -146,7 +148,7 @@ struct Search<'a> {
     kernel: &'a Kernel,
     /// For each callee, whether it certainly writes all elements of each of its results.
     callees: &'a PrimaryMap<KernelId, Vec<bool>>,
-    /// The index of the kernel's step that is analysed now.
+    /// The index of the kernel's step (statement of its outermost block) that is analysed now.
     step: usize,
     loops: Vec<(IndexId, usize)>,
     /// Whether the current statement is in a branch or in a loop of run-time extent. Such a statement possibly never
@@ -154,7 +156,8 @@ struct Search<'a> {
     doubt: bool,
     lattices: SecondaryMap<BufferId, Vec<Lattice>>,
     read: SecondaryMap<BufferId, bool>,
-    /// For each buffer, whether steps wrote all its elements before the first step that reads it.
+    /// For each buffer, whether earlier steps (statements of the outermost block) wrote all its elements before the
+    /// first step that reads it.
     filled: SecondaryMap<BufferId, bool>,
 }
 
@@ -203,8 +206,8 @@ impl Search<'_> {
         });
     }
 
-    /// Notes a read of an output. If earlier steps have not written all its elements, the output must be cleared before
-    /// the run.
+    /// Notes a read of an output. If earlier steps (statements of the outermost block) have not written all its
+    /// elements, the output must be cleared before the run.
     fn read(&mut self, buffer: BufferId) {
         let of = &self.kernel.buffers[buffer];
         if self.read[buffer] || self.filled[buffer] || of.place.output().is_none() {
@@ -239,8 +242,8 @@ impl Search<'_> {
     }
 }
 
-/// Returns whether ranges (first, end) together contain all elements from 0 to `elements - 1`. For example, the parts
-/// of a loop that was cut in two store such ranges.
+/// Returns whether ranges (first, end) together contain all elements from 0 to `elements - 1`. For example, a loop that
+/// was cut into two loops stores two such ranges.
 fn ranges_fill(mut ranges: Vec<(u64, u64)>, elements: u64) -> bool {
     ranges.sort_unstable();
     let grown =
@@ -265,7 +268,8 @@ fn boxes_fill<'a>(lattices: impl Iterator<Item = &'a Lattice> + Clone, elements:
     strides.extend([1, elements]);
     strides.sort_unstable();
     strides.dedup();
-    // The strides of the digits of an element's index. Each stride divides the next one.
+    // The strides of the digits of an element's index (in a shape, the strides of its axes). Each stride divides the
+    // next.
     let mut digits: Vec<u64> = Vec::new();
     for stride in strides {
         let fits = digits.last().is_none_or(|last| stride.is_multiple_of(*last));
@@ -284,8 +288,8 @@ fn boxes_fill<'a>(lattices: impl Iterator<Item = &'a Lattice> + Clone, elements:
     sizes.sum::<u64>() == elements
 }
 
-/// Returns whether the lattices together contain all `elements` elements of a buffer; `false` if the proof takes too
-/// many marks.
+/// Returns whether the lattices together contain all `elements` elements of a buffer; `false` if the proof would mark
+/// more than `MOST_MARKED` elements.
 pub(crate) fn fills<'a>(
     lattices: impl Iterator<Item = &'a Lattice> + Clone,
     elements: u64,
@@ -334,7 +338,7 @@ fn first_block(lattice: &Lattice, block: u64, elements: u64) -> Option<Lattice> 
     if stride < block {
         first.terms.push((block / stride, stride));
     }
-    // Return `None` if the part reaches beyond the first block.
+    // The terms that remain must not reach beyond the first block.
     let reach: u64 = first.terms.iter().map(|(e, s)| (e - 1) * s).sum();
     (first.offset >= 0 && first.offset as u64 + reach < block).then_some(first)
 }
@@ -380,7 +384,8 @@ mod tests {
 
     #[test]
     fn pieces_may_fill_together() {
-        // The array has more elements than the proof may mark one by one.
+        // The array has more elements than the proof may mark one by one, so the two ranges must be compared by their
+        // ends.
         let most = "for i0 in 7 { for i1 in 9000 { store b0[i0*9000 + i1], 1.0 } }";
         let rest = |from: usize| format!("{most} for i2 in 7000 {{ store b0[i2 + {from}], 1.0 }}");
         check("f64[70000]", &rest(63_000), true);
@@ -419,7 +424,8 @@ mod tests {
             assert_eq!(all.matches(text).count(), 1, "{text}");
             check("f64[500,700]", &all.replace(text, less), false);
         }
-        // A loop that was cut into pieces and a rest, and two rows that one loop fills.
+        // The inside of the array is stored by a loop that was cut into blocks of 8 rows and a rest of 18 rows. In
+        // `thick`, one loop stores the two rows of each border.
         let pieces = "for i0 in 60 { for i5 in 8 { for i1 in 698 { store b0[i0*5600 + i5*700 + i1 + 701], 1.0 } } }
             for i0 in 18 { for i1 in 698 { store b0[i0*700 + i1 + 336701], 1.0 } }";
         check("f64[500,700]", &format!("{pieces} {rows} {columns}"), true);
@@ -451,7 +457,7 @@ mod tests {
         check("f64[3]", "for i0 in (3) { store b0[i0], 1.0 }", false);
         check("f64[]", "while { %0: bool = lt 1, 2 } %0 { store b0[0], 1.0 }", false);
         check("f64[]", "while { store b0[0], 1.0 } true { }", false);
-        // A certain store follows the store that may be skipped, so the output must count as filled.
+        // An unconditional store follows the store that may be skipped, so the output must count as filled.
         check("f64[]", "if true { store b0[0], 1.0 } store b0[0], 1.0", true);
         check("f64[3]", "serial i1 in (3) { } for i0 in 3 { store b0[i0], 1.0 }", true);
         // If a loop carries the output in place (`b0 = b0.1`), the output must count as filled. (The contents of

@@ -40,10 +40,10 @@ pub(crate) enum Dependence {
     Maybe,
 }
 
-/// Sets the parallelism of every loop to the strongest that can be proved. A claim of the pass that created the loop
-/// is never weakened because of memory, since that pass may know more about addresses: for example, loops over parts
-/// of a row access disjoint elements, but at addresses with different indices. Variables are analysed exactly, so
-/// they may weaken a claim.
+/// Sets the parallelism of every loop to the strongest that can be proved. Accesses to memory never weaken a claim of
+/// the pass that created the loop, since that pass may know more about addresses. For example, loops over parts of a
+/// row access disjoint elements, but at addresses with different indices. Assignments of variables are analysed
+/// exactly, so they may weaken a claim.
 pub fn infer_parallelism(kernel: &mut Kernel) {
     kernel.rewrite(|kernel, body| claim_block(kernel, body));
 }
@@ -117,8 +117,8 @@ pub(crate) fn folds(body: &[Stmt]) -> Vec<(VarId, Code)> {
 struct Variables {
     declared: OrderedSet<VarId>,
     set: OrderedSet<VarId>,
-    /// The variables outside the body into which the body folds: the first folding code, and whether another code folds
-    /// into the variable, too.
+    /// For each variable outside the body into which the body folds: the first folding code, and whether another fold
+    /// into the variable has a different code.
     folds: OrderedMap<VarId, (Code, bool)>,
     read: OrderedSet<VarId>,
     /// Whether the body has effects in program order, that is calls external functions or counts iterations
@@ -152,7 +152,8 @@ impl Variables {
             None => {}
         }
         stmt.args(&mut |a| {
-            // A fold reads the variable into which it folds; this read does not count.
+            // A fold reads the variable into which it folds. Do not count this read, since it does not make the loop
+            // serial.
             if let Arg::Var(v) = a
                 && folded.take_if(|f| *f == v).is_none()
             {
@@ -162,13 +163,14 @@ impl Variables {
     }
 }
 
-/// Returns whether one iteration of a loop accesses elements that another iteration writes.
+/// Returns whether one iteration of a loop accesses elements that another iteration writes, if iterations run one after
+/// the other.
 pub(crate) fn memory(kernel: &Kernel, index: IndexId, extent: Extent, body: &[Stmt]) -> Dependence {
     collide(kernel, index, extent, body, Order::Any, &|_| false)
 }
 
-/// Returns whether different iterations of a loop certainly access no common memory, apart from private memory
-/// ([`Place::Private`]), of which each iteration has its own, and from the buffers for which `ignored` holds.
+/// Returns whether different iterations of a loop certainly access no common memory. Not counted are private memory
+/// ([`Place::Private`]), of which each iteration has its own, and the buffers for which `ignored` returns true.
 pub(crate) fn may_run_concurrently(
     kernel: &Kernel,
     index: IndexId,
@@ -237,8 +239,8 @@ fn collide(
             let found = match overlap(kernel, store.held.buffer, other.held.buffer) {
                 Overlap::None => Dependence::Never,
                 Overlap::Partial => Dependence::Maybe,
-                // Two lanes of one store may have equal data-dependent addresses: lanes write one after the other, in
-                // the order of the iterations.
+                // Lanes of one store with equal data-dependent addresses write one after the other, in the order of the
+                // iterations, so such a store is no conflict.
                 Overlap::Identical
                     if in_lanes
                         && i == k
@@ -268,7 +270,8 @@ struct Survey<'a, 's> {
     ignored: &'s dyn Fn(BufferId) -> bool,
     /// The loops of static trip count inside the body, with their trip counts.
     inside: Vec<(IndexId, usize)>,
-    /// The accesses in the body, each with whether it happens in every iteration (no branch, guard or empty loop).
+    /// The accesses in the body, and for each whether it happens in every iteration (it is in no branch and no loop
+    /// that may be empty, and has no guard).
     accesses: Vec<(Access<'a>, bool)>,
     /// Whether `accesses` and `inside` describe all accesses of the body; otherwise the dependence is unknown.
     known: bool,
@@ -294,8 +297,8 @@ impl<'a> Survey<'a, '_> {
                 Flow::While | Flow::If => inner = false,
                 Flow::Straight | Flow::Nest => {}
             }
-            // The contents of exchanged buffers (carries with two buffers) and of the frames of calls are not
-            // tracked.
+            // Exchanged buffers (carries with two buffers) swap their memory, and calls access frames in the workspace;
+            // neither appears in `accesses`.
             let both = |c: &Carry| [c.input.buffer, c.output.buffer];
             let known = |[a, b]: [BufferId; 2]| a == b || (self.ignored)(a) && (self.ignored)(b);
             self.known &= shape.carries.iter().map(both).all(known);
@@ -316,7 +319,8 @@ impl<'a> Survey<'a, '_> {
     }
 
     /// Returns whether the accesses `store` and `other` to one array reach the same element in different iterations.
-    /// `certain` is true if every iteration performs both accesses, and `itself` if both are one and the same access.
+    /// `certain` is true if every iteration performs the two accesses, and `itself` if they are one and the same
+    /// access.
     fn collide(
         &self,
         store: &Access<'_>,
@@ -365,9 +369,10 @@ impl<'a> Survey<'a, '_> {
         }
     }
 
-    /// Returns whether two accesses of one array never reach the same element in different iterations, because the
-    /// addresses are numbers with digits: no multiple of the index's stride is a difference by smaller strides, and each
-    /// larger stride is larger than all differences by smaller strides. Then equal addresses have equal digits.
+    /// Returns whether two accesses of one array never reach the same element in different iterations. The proof reads
+    /// an address as a number with one digit per stride. No multiple of the loop index's stride may equal a difference
+    /// that the digits of smaller strides make, and each larger stride must exceed all differences that the digits of
+    /// smaller strides make. Then equal addresses have equal digits, so they belong to one iteration.
     ///
     /// ```text
     /// for i0 in 8 { for i1 in 10 { for i2 in 4 { store b1[i1*32 + i0*4 + i2], .. } } }     3 < 4 and 4*7 + 3 < 32
@@ -384,7 +389,7 @@ impl<'a> Survey<'a, '_> {
         {
             return false;
         }
-        // Per stride: the range of the difference of the two digits.
+        // Per stride: the least and the greatest difference between the digits of the two addresses.
         let mut digits: BTreeMap<u64, [i128; 2]> = BTreeMap::new();
         for (access, sign) in [(store, -1), (other, 1)] {
             let loops = access.address.terms.iter().filter_map(|(i, s)| Some((inside(*i)?, *s)));
@@ -406,8 +411,8 @@ impl<'a> Survey<'a, '_> {
             Extent::Constant(n) => n as i128 - 1,
             Extent::Scalar(_) => i128::MAX,
         };
-        // Whether the two addresses are equal in some pair of iterations with a distance from 1 to `last`, if the
-        // difference of their other digits is between `least` and `most`.
+        // Returns whether the two addresses can be equal in a pair of iterations with a distance from 1 to `last`, if
+        // the digits of smaller strides contribute a difference between `least` and `most`.
         let meets = |least: i128, most: i128| {
             let nearest = (least.div_euclid(step) + i128::from(least.rem_euclid(step) != 0)).max(1);
             nearest <= most.div_euclid(step).min(last)
@@ -424,16 +429,16 @@ impl<'a> Survey<'a, '_> {
         })
     }
 
-    /// Returns three distances in elements: the step of the addresses from one iteration to the next, the distance
-    /// between the two addresses in one iteration, and the distance from the first to the last element that inner
-    /// loops reach. `None` if the two addresses have different strides.
+    /// Returns three distances in elements: between the store's addresses in two consecutive iterations, between the
+    /// two accesses in one iteration, and between the first and the last element that inner loops reach. `None` if the
+    /// two addresses have different strides.
     fn distance(&self, store: &Access<'_>, other: &Access<'_>) -> Option<(i128, i128, i128)> {
         distance(store, other, self.index, &self.inside)
     }
 }
 
-/// Returns the dependence distance of two accesses, as [`Survey::distance`] defines it. `inside` has the loops inside
-/// the loop of `index`, with their trip counts.
+/// Returns the dependence distances of two accesses, as [`Survey::distance`] defines them. `inside` has the loops
+/// inside the loop of `index`, with their trip counts.
 pub(crate) fn distance(
     store: &Access<'_>,
     other: &Access<'_>,
@@ -482,8 +487,8 @@ pub(crate) fn overlap(p: &Kernel, a: BufferId, b: BufferId) -> Overlap {
             }
         }
         (Place::Record { cursor, offset: i }, Place::Record { cursor: other, offset: j }) => {
-            // Buffers at different cursors count as disjoint: two cursors may point to one record only if both of them
-            // only read.
+            // Buffers at different cursors (pointers to records of a dynamic tape) count as disjoint: two cursors may
+            // point to one record only if both are read-only.
             let meet = i < j.saturating_add(y.ty.bytes()) && j < i.saturating_add(x.ty.bytes());
             if meet && cursor == other { Overlap::Partial } else { Overlap::None }
         }
@@ -520,7 +525,8 @@ mod tests {
             ))
         };
         assert_eq!(rows(4, 5), Parallelism::Parallel);
-        // The last element of each row is also the first element of the next row, so the loop is serial.
+        // In `rows(4, 6)`, the last element of each row is also the first element of the next row, so the loop is
+        // serial.
         assert_eq!(rows(4, 6), Parallelism::Serial);
         assert_eq!(rows(6, 5), Parallelism::Serial);
         // Even if the trip count is unknown, the loop is parallel, unless an inner loop has larger strides.
@@ -532,7 +538,8 @@ mod tests {
         assert_eq!(proved(&text.replace("(8)", "9")), Parallelism::Serial);
     }
 
-    /// All loops of this form: the elements of different iterations are enumerated and compared with the proof.
+    /// Enumerates the elements that each iteration accesses, for many loops of one form: if a loop is proved parallel,
+    /// its iterations must be independent.
     #[test]
     fn what_is_proved_holds() {
         let (mut independent, mut proofs) = (0, 0);
