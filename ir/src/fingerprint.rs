@@ -4,9 +4,10 @@
 //! on the structure of a program alone (ids, offsets, types, literals), never on names, source lines, times or texts,
 //! which may be renamed. Two compiles are the same if every stage has the same number.
 //!
-//! To get the numbers, [collect] those of one closure, or name a file in the environment variable
-//! [`FILE`]: then every compile of the process appends a line for each stage, `stage input output`, to be
-//! compared as a set with the lines of another build. Otherwise no fingerprint is computed.
+//! To get the fingerprints of the compiles in one closure, [collect] them. To get those of a whole process, name a
+//! file in the environment variable [`FILE`]: then every compile of the process appends a line for each stage,
+//! `stage input output`, to be compared as a set with the lines of another build. Otherwise no fingerprint is
+//! computed.
 //!
 //! ```
 //! use tapeloom_ir::{fingerprint, parse_module};
@@ -102,7 +103,7 @@ pub fn of(value: &impl Hash) -> u64 {
     state.finish()
 }
 
-/// Returns the fingerprint of a function, which depends also on all functions that it refers to.
+/// Returns the fingerprint of a function. It depends also on all functions to which the function refers.
 pub fn function(module: &Module, f: FuncId) -> u64 {
     let mut known: OrderedMap<FuncId, u64> = OrderedMap::default();
     let mut pending = vec![f];

@@ -144,7 +144,7 @@ impl Amortization {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Price {
     /// A value that is the same in all iterations costs its bytes, spread over the iterations. A value that depends
-    /// only on such values is computed once for all iterations.
+    /// only on values of this kind is computed once for all iterations.
     Constant(Amortization),
     /// A value that is not the same in all iterations costs its bytes, spread over the iterations that share it.
     Bytes(Amortization),

@@ -1,6 +1,7 @@
 //! The table of policies: the residuals that reverse mode saves.
 //!
-//! Planners read a policy's [row](Policy::row). They name no policy that imitates another compiler.
+//! Planners read a policy's properties from its [row](Policy::row), so they contain no special case for a policy that
+//! imitates another compiler.
 //!
 //! ```
 //! use tapeloom_ir::Policy;

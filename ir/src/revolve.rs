@@ -102,8 +102,8 @@ pub fn steps(iterations: usize, carries: usize) -> u128 {
 
 /// Returns the distance, in iterations, from a saved carry to the next carry to save. `iterations` is the number of
 /// iterations to reverse, beginning at the saved carry; `carries` is the number of carries that may be saved, the saved
-/// one included. A second carry pays off from three iterations and two carries on; it then lies before the last
-/// iteration.
+/// one included. Saving a second carry pays off only for three or more iterations and two or more carries; the second
+/// carry then lies before the last iteration.
 pub fn split(iterations: usize, carries: usize) -> usize {
     let (mut times, mut before, mut now) = (0, 0, 1);
     while now < iterations {
@@ -111,9 +111,9 @@ pub fn split(iterations: usize, carries: usize) -> usize {
         before = now;
         now = now * (carries + times) / times;
     }
-    // The iterations behind the split must be reversible with one carry less and `times` runs each. The iterations
-    // before it must be reversible with all carries and one run less. So each part has a largest length, and therefore
-    // the other part has a smallest one.
+    // The iterations behind the split must be reversible with one carry less and `times` forward runs each. The
+    // iterations before the split must be reversible with all carries and one forward run less. So each of the two
+    // sides has a largest length, and therefore the other side has a smallest one.
     let least_behind = before * carries / (carries + times - 1).max(1);
     before.min(iterations - least_behind)
 }

@@ -132,7 +132,7 @@ impl FromStr for Mesh {
     }
 }
 
-/// How an array is divided among the devices of a mesh: one word for each axis of the array.
+/// The division of an array among the devices of a mesh: one word for each axis of the array.
 ///
 /// | word | the axis of the array is |
 /// |---|---|

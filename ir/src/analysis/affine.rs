@@ -138,7 +138,8 @@ impl<A: Copy + Ord> Affine<A> {
         self.terms.iter().fold(offset, |sum, (atom, f)| sum.plus(of(*atom).times(*f)))
     }
 
-    /// Returns the form's value if atom `a` has the value `of(a)`; `None` if `of` gives none or a number overflows `i64`.
+    /// Returns the form's value if each atom has the value that `of` returns for it; `None` if `of` returns `None` for
+    /// an atom, or if a number overflows `i64`.
     pub fn at(&self, of: impl Fn(A) -> Option<i64>) -> Option<i64> {
         let (mut terms, start) = (self.terms.iter(), self.offset);
         terms.try_fold(start, |sum, (atom, f)| sum.checked_add(of(*atom)?.checked_mul(*f)?))
@@ -148,7 +149,7 @@ impl<A: Copy + Ord> Affine<A> {
     /// division is done at compile time as far as the intervals that `of` gives for the atoms decide it. The rest is
     /// left for run time.
     ///
-    /// For any w and x, and for positive c and g:
+    /// For any forms w, x and r, and positive integers c and g:
     ///
     /// ```text
     /// (d w + x) / d = w + x / d          (d w + x) % d = x % d

@@ -1,8 +1,8 @@
 //! Predicts where values will lie, before lowering.
 //!
 //! Lowering computes elementwise equations and views where they are read, in one loop nest, and allocates memory for
-//! values that cross between nests. Passes before lowering that need the cost of memory (extraction from the e-graph,
-//! the cost model of checkpointing, segments of a function within a budget) all use [`Placement::of`] and
+//! values that cross between loop nests. Passes before lowering that need the cost of memory (extraction from the
+//! e-graph, the cost model of checkpointing, segments of a function within a budget) all use [`Placement::of`] and
 //! [`whole_operands`] to guess it.
 //!
 //! ```text
@@ -37,7 +37,7 @@ pub enum Placement {
 }
 
 impl Placement {
-    /// Returns the placement of an equation with this lowering.
+    /// Returns the placement of an equation whose primitive is lowered as `lowering` says.
     pub fn of(lowering: &Lowering) -> Placement {
         match lowering {
             Lowering::View { .. } | Lowering::Reshape | Lowering::Alias { .. } => Placement::View,
@@ -89,7 +89,8 @@ pub fn whole_operands(e: &Equation, lowering: &Lowering) -> Vec<usize> {
             let read = slots.filter(|(_, slot)| !matches!(slot, Binding::Carry(_)));
             read.map(|(k, _)| spec.lead() + k).collect()
         }
-        // The function of an outlined call or of a rule may contain a loop that reads the operands.
+        // The function of an outlined call or of a rule may contain a loop that reads the operands, so count all
+        // operands as read in memory.
         Lowering::Call(_) => {
             let reads = |r: &Region| matches!(r.role, Role::Outline | Role::Rule);
             if e.op.regions().iter().any(reads) { all() } else { Vec::new() }

@@ -143,7 +143,7 @@ impl Draft {
         outputs
     }
 
-    /// Records a problem with its source line. If one is recorded already, the new one is dropped.
+    /// Records a problem with its source line. If a problem is recorded already, drops the new one.
     pub fn fail(&mut self, problem: Problem, loc: Loc) {
         self.problem.get_or_insert((problem, loc));
     }
@@ -173,8 +173,8 @@ impl Draft {
         }
     }
 
-    /// Numbers values and marks 0, 1, .. in the order in which the text shows them, so that equal programs compare
-    /// equal.
+    /// Numbers the values, and the marks of barrier equations, 0, 1, .. in the order in which the text shows them, so
+    /// that equal programs compare equal.
     fn renumber(self, results: Vec<Atom>) -> Function {
         let mut types = PrimaryMap::with_capacity(self.types.len());
         let mut new: SecondaryMap<ValueId, Option<ValueId>> =
@@ -286,7 +286,7 @@ impl<'a> Builder<'a> {
         all.iter().rev().take(FEW).find(|e| e.outputs.contains(&value)).cloned()
     }
 
-    /// Records a problem at the current source line. If one is recorded already, the new one is dropped.
+    /// Records a problem at the current source line. If a problem is recorded already, drops the new one.
     pub fn fail(&self, problem: Problem) {
         self.draft.borrow_mut().fail(problem, self.origin.get().loc);
     }

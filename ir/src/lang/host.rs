@@ -69,15 +69,15 @@ type MemberFn = Box<dyn Fn(Lane, &[Tensor]) -> Answer + Send + Sync>;
 pub type Batch = Box<dyn Fn(usize, &[Tensor]) -> Answer + Send + Sync>;
 
 impl Host {
-    /// Makes a host with the name `name` and without a Rust function.
+    /// Makes a host (a named Rust function) with the name `name`, whose Rust function is not set yet.
     pub fn unbound(name: &str) -> Host {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, atomic::Ordering::Relaxed);
         Host(Arc::new(Inner { name: name.into(), number, functions: OnceLock::new() }))
     }
 
-    /// Makes a host with the Rust function `one`. `batch` evaluates a whole batch at once; without it, `one` is
-    /// called for each member in turn.
+    /// Makes a host (a named Rust function) with the name `name` and the Rust function `one`. `batch` evaluates a
+    /// whole batch at once; without it, `one` is called for each member in turn.
     pub fn new(
         name: &str,
         one: impl Fn(Lane, &[Tensor]) -> Answer + Send + Sync + 'static,
@@ -133,13 +133,13 @@ impl fmt::Debug for Host {
     }
 }
 
-/// A call of a host.
+/// A call of a host, which is a named Rust function.
 ///
 /// A call without results has an ordered effect: it happens once, in program order. A call with results is a
 /// pure function: it may be repeated, merged with an equal one, or dropped.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct HostCall {
-    /// The called host.
+    /// The host (named Rust function) that is called.
     pub host: Host,
     /// The types of the results. If the call is over a batch, these are the types of one member's results.
     pub results: Vec<ArrayType>,

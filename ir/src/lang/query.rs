@@ -91,7 +91,7 @@ queries! {
     } -> LinearizeOf in within,
 
     /// The transpose of a linear function from ordinary parameters `k` and linear parameters `dx` to `dy`. The
-    /// transpose maps `k`, the cotangent of `dy` and the running totals to the cotangent of `dx`.
+    /// transpose maps `k`, the cotangent of `dy` and running totals, to which it adds, to the cotangent of `dx`.
     Transpose {
         /// Per result: whether its cotangent is nonzero. Only nonzero cotangents are parameters of the transpose.
         nonzero: Vec<bool>,
@@ -169,7 +169,8 @@ pub struct LinearizeOf {
     pub residuals: Vec<Residual>,
 }
 
-/// The origin of a value that the second part of a split function reads: a parameter or an output of the first part.
+/// The origin of a value that the second function of a split reads. A split divides a function in two: the second
+/// function reads parameters and outputs of the first.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Residual {
     /// A parameter of the first function, by its index: it needs no saving.
@@ -181,7 +182,8 @@ pub enum Residual {
 }
 
 impl Residual {
-    /// Selects the values of the residuals from the parameters `x` and the outputs of the first function.
+    /// Returns the values of the residuals, which the second function of a split reads. `x` has the arguments and
+    /// `outputs` the outputs of the first function.
     pub fn pick<T: Clone>(residuals: &[Residual], x: &[T], outputs: &[T]) -> Vec<T> {
         let one = |residual: &Residual| match residual {
             Residual::Parameter(i) => x.get(*i).cloned(),

@@ -246,8 +246,9 @@ impl fmt::Display for ArrayType {
 pub enum Type {
     /// An array with a static shape. Users' programs have no other type.
     Array(ArrayType),
-    /// A sequence of records with these fields. Its length is known only after it has been written. The forward pass of
-    /// a loop with a dynamic trip count writes it for the reverse pass.
+    /// A tape: a sequence of records, one for each iteration of a loop with a dynamic trip count. Each record has a
+    /// value of each of these types. The loop's forward pass writes the tape for the reverse pass, so its length is
+    /// known only after the loop has run.
     Tape(Vec<Type>),
 }
 

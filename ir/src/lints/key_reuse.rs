@@ -95,7 +95,7 @@ struct NumberedValue {
     same: Option<Number>,
     /// The value from which this value takes only some of the elements.
     part: Option<Number>,
-    /// The mark of a draw or a split on this value, if any.
+    /// The mark (a unique number) of a draw or a split on this value, if any.
     mark: Option<Mark>,
     /// The number of elements, if the value is an array that counts up from 0.
     counts: Option<usize>,
@@ -389,8 +389,8 @@ impl Keys<'_> {
         Ok(after.collect())
     }
 
-    /// Follows copies from the value `n` to the value that is no copy. Returns that value, and the last mark (of a draw
-    /// or a split) that was met on `n` or on one of the copies.
+    /// Follows copies from the value `n` to the value that is no copy. Returns that value, and the first mark (of a draw or
+    /// a split) on the way, beginning at `n`.
     fn origin(&self, n: Number) -> (Number, Option<Mark>) {
         let (mut n, mut mark) = (n, None);
         while let Some(from) = self.defs[n].same {
@@ -443,8 +443,8 @@ impl Keys<'_> {
             at = self.origin(whole).0;
             around.push((at, each));
             known = known.or_else(|| find((at, Extent::All), &|_| true));
-            // Two parts of an array of keys count as different keys if both are read as rows of a loop, or both by a
-            // slice or gather.
+            // Two selections from an array of keys count as different keys if both are read as rows of a loop, or both
+            // by a slice or gather.
             known = known.or_else(|| find((at, Extent::Some), &|other| other.each != each));
         }
         if let Some(problem) = known {

@@ -25,8 +25,8 @@ const PAGE: usize = 4096 / size_of::<Line>();
 /// offsets of a few successive buffers are far apart.
 const STEP: usize = 37;
 
-/// The size in bytes from which an allocation that can fail tests first whether there is memory: `Arc` aborts the
-/// process if its own allocation fails.
+/// From this size in bytes on, a constructor that returns `None` if memory is short tries the allocation first, because
+/// `Arc` aborts the process if its own allocation fails.
 const HUGE: usize = 1 << 26;
 
 /// The memory of a tensor: cache lines that clones share; a clone copies them before it writes, if they are shared.
@@ -138,13 +138,13 @@ impl Buffer {
     /// Allocates a buffer of `lines` cache lines of zeros; aborts if there is no memory.
     pub(super) fn zeros(lines: usize) -> Buffer {
         let fresh = Fresh::cleared(lines).unwrap_or_else(|| Fresh::known(lines));
-        // SAFETY: the lines are zeroed.
+        // SAFETY: `Fresh::cleared` and `Fresh::known` both fill the lines with zeros.
         unsafe { fresh.assume_init() }
     }
 
     /// Allocates a buffer of `lines` cache lines of zeros; returns `None` if there is no memory.
     pub(super) fn try_zeros(lines: usize) -> Option<Buffer> {
-        // SAFETY: the lines are zeroed.
+        // SAFETY: `Fresh::zeros` fills the lines with zeros.
         Fresh::zeros(lines).map(|fresh| unsafe { fresh.assume_init() })
     }
 
@@ -152,7 +152,7 @@ impl Buffer {
     pub(super) fn of(line: Line) -> Buffer {
         let mut fresh = Fresh::of(1, Arc::new_uninit_slice);
         fresh.lines().fill(MaybeUninit::new(line));
-        // SAFETY: the line has been written.
+        // SAFETY: the call of `fill` above has written the only line.
         unsafe { fresh.assume_init() }
     }
 
@@ -172,7 +172,8 @@ impl Buffer {
     pub(super) fn unshared(&mut self) -> Option<&mut [Line]> {
         let Place { first, lines } = self.place;
         let words = &mut Arc::get_mut(&mut self.words)?[first..][..lines * WORDS];
-        // SAFETY: these words, borrowed exclusively, begin at the start of a line and are `lines` initialized lines.
+        // SAFETY: these words are the `lines` cache lines of the buffer: `Fresh::of` chose `first` as the start of a
+        // line, and all lines of a `Buffer` are initialized. `Arc::get_mut` borrows the words exclusively.
         Some(unsafe { std::slice::from_raw_parts_mut(words.as_mut_ptr().cast(), lines) })
     }
 
@@ -183,7 +184,7 @@ impl Buffer {
             let recycled = Fresh::recycled(lines);
             let mut own = recycled.unwrap_or_else(|| Fresh::of(lines, Arc::new_uninit_slice));
             own.lines().write_copy_of_slice(self);
-            // SAFETY: all lines have been written.
+            // SAFETY: `write_copy_of_slice` has written all lines.
             *self = unsafe { own.assume_init() };
         }
         self.unshared().unwrap_or_default()
@@ -207,7 +208,8 @@ impl Deref for Buffer {
     fn deref(&self) -> &[Line] {
         let Place { first, lines } = self.place;
         let words = &self.words[first..][..lines * WORDS];
-        // SAFETY: these words begin at the start of a line and are `lines` initialized lines.
+        // SAFETY: these words are the `lines` cache lines of the buffer: `Fresh::of` chose `first` as the start of a
+        // line, and all lines of a `Buffer` are initialized.
         unsafe { std::slice::from_raw_parts(words.as_ptr().cast(), lines) }
     }
 }

@@ -49,12 +49,12 @@ impl Runs {
     }
 }
 
-/// The source of an extra parameter of a frame.
+/// The source of an extra parameter of a frame (a function under construction).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Captured {
     /// A value of an enclosing frame, by that frame's number and the value's id.
     Value(u64, ValueId),
-    /// The value that a state has when the frame first uses it, by the state's number.
+    /// The value that a state (a mutable variable) has when the frame first uses it, by the state's number.
     State(u64),
 }
 
@@ -68,10 +68,10 @@ pub(super) struct Frame {
     /// not the transform that it calls.
     composed: bool,
     pub(super) runs: Runs,
-    /// The values captured from enclosing frames, in the order of the extra parameters: each as a handle of an
-    /// enclosing frame, and as the parameter of this frame that stands for it.
+    /// The values captured from enclosing frames (functions under construction), in the order of the extra parameters:
+    /// each as a handle of an enclosing frame, and as the parameter of this frame that stands for it.
     pub(super) captures: OrderedMap<Captured, (Handle, Atom)>,
-    /// The current value of each state in this frame, by the state's number.
+    /// The current value of each state (mutable variable) in this frame, by the state's number.
     pub(super) states: OrderedMap<u64, Handle>,
     /// The placeholders for results of wrong operations in this function.
     pub(super) poison: OrderedSet<ValueId>,
@@ -94,7 +94,7 @@ impl Frame {
         }
     }
 
-    /// Returns the values to pass for the extra parameters: handles of enclosing frames.
+    /// Returns the values to pass for the extra parameters: handles of enclosing frames (functions under construction).
     pub(super) fn captures(&self) -> Vec<Handle> {
         self.captures.values().map(|(handle, _)| *handle).collect()
     }
@@ -116,7 +116,7 @@ pub(super) struct Trace {
     /// The contexts of the closures whose tracing has ended, by the number of their frames (functions under
     /// construction). The error about a handle that escaped from a closure reads the closure's name here.
     pub(super) closed: OrderedMap<u64, Context>,
-    /// All states of the trace, by the state's number.
+    /// All states (mutable variables) of the trace, by the state's number.
     pub(super) states: OrderedMap<u64, StateEntry>,
     /// Whether the trace has a boundary (`jit`, `run`, `record`) that returns its errors.
     pub(super) bounded: bool,
@@ -149,8 +149,8 @@ impl Trace {
         }
     }
 
-    /// Returns whether an equation that is added now is evaluated at once: whether the top frame is that of a
-    /// recording.
+    /// Returns whether an equation that is added now is evaluated at once. This is so if the top frame (the innermost
+    /// function under construction) is the outermost frame of a recording.
     pub(super) fn is_recording(&self) -> bool {
         self.recording.is_some() && self.frames.len() == 1
     }
@@ -184,8 +184,8 @@ impl Trace {
         }
     }
 
-    /// Returns the atom in the top frame that stands for `h`. If `h` belongs to a lower frame, captures it: each
-    /// frame in between gets an extra parameter.
+    /// Returns the atom in the top frame (the innermost function under construction) that stands for `h`. If `h`
+    /// belongs to a lower frame, captures it: each frame in between gets an extra parameter.
     fn resolve(&mut self, h: Handle) -> Result<Atom, Escape> {
         let top = self.top();
         let value = match h.atom {
@@ -244,8 +244,8 @@ impl Trace {
         )
     }
 
-    /// Emits an equation into the top frame, and returns its outputs. If the equation is wrong, records a problem
-    /// and returns poison.
+    /// Emits an equation into the top frame (the innermost function under construction), and returns its outputs. If
+    /// the equation is wrong, records a problem and returns poison, that is, placeholders.
     pub(super) fn bind(&mut self, op: Op, operands: &[Handle], at: Loc) -> SmallVec<[Handle; 1]> {
         let mut atoms: SmallVec<[Atom; 2]> = SmallVec::new();
         let mut poisoned = false;
@@ -340,8 +340,8 @@ impl Trace {
         types.iter().map(one).collect()
     }
 
-    /// Records an internal error if the top frame has poison but no diagnostic was recorded: otherwise the frame
-    /// would not become a function, and the user would see no reason.
+    /// Records an internal error if the top frame has poison (placeholders for results of wrong operations) but no
+    /// diagnostic was recorded: otherwise the frame would not become a function, and the user would see no reason.
     pub(super) fn tell_cause(&mut self) {
         let Some(frame) = self.frames.last() else { return };
         if self.diagnostics.is_empty() && !frame.poison.is_empty() {

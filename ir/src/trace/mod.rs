@@ -75,8 +75,8 @@ static NEXT_FRAME: AtomicU64 = AtomicU64::new(1);
 /// The frame number of handles that are made outside any trace. No frame (function under construction) has this number.
 const NOWHERE: u64 = 0;
 
-/// The payload of the panic that unwinds a closure to its boundary after an error has been recorded. Raised where
-/// poison cannot stand for the result, and where the closure would recurse without end.
+/// The payload of the panic that unwinds a closure to its boundary after an error has been recorded. Raised where no
+/// placeholder can stand for the result, and where the closure would recurse without end.
 struct Stop;
 
 /// A value in a trace, or a literal. A handle belongs to the thread and the trace that made it.
@@ -181,8 +181,8 @@ pub fn trace<R>(
     Err(diagnostics)
 }
 
-/// The outcome of an outermost closure: its trace, its results (`None` for a placeholder after an error), and its other
-/// value.
+/// The outcome of an outermost closure: its trace, its results (`None` for a placeholder after an error), and the value
+/// of type `R` that it returned besides them.
 type Left<R> = (Trace, Vec<Option<Atom>>, R);
 
 /// Runs an outermost closure in a trace of its own. Before that, calls `begin` with the new trace.
@@ -220,8 +220,8 @@ fn outermost<R>(
     }
 }
 
-/// Emits an equation into the top frame, and returns its outputs. If the equation is wrong, records a problem and
-/// returns poison.
+/// Emits an equation into the top frame (the innermost function under construction), and returns its outputs. If the
+/// equation is wrong, records a problem and returns poison, that is, placeholders.
 pub fn bind(op: impl Into<Op>, operands: &[Handle], at: Loc) -> SmallVec<[Handle; 1]> {
     let op = op.into();
     // Take the trace off the stack while a recorded equation is evaluated: the evaluation may run user code, which may
@@ -407,7 +407,8 @@ fn declare(params: &[Param]) -> Vec<Handle> {
     declared.flatten().unwrap_or_default()
 }
 
-/// Truncates the stack to its height from before a closure was entered, even if the closure panics.
+/// A guard that truncates the stack of traces, and the stack of frames in the last one, to their heights from before a
+/// closure was entered, even if the closure panics.
 struct Guard {
     traces: usize,
     frames: usize,

@@ -121,8 +121,8 @@ impl Opened {
             let frame = t.frames.pop()?;
             let captures = frame.captures();
             t.closed.insert(frame.id, frame.context);
-            // A frame without an enclosing one is a trace without a boundary: no equation can be emitted after it,
-            // so its function is dropped.
+            // A frame without an enclosing one belongs to a trace without a boundary (a call of `jit`, `run` or
+            // `record`): no equation can be emitted after the frame, so its function is dropped.
             let sound = !t.frames.is_empty() && frame.poison.is_empty();
             let function = match atoms.into_iter().collect::<Option<Vec<Atom>>>() {
                 Some(results) if sound => match frame.draft.finish(&mut t.module, results) {

@@ -108,8 +108,8 @@ impl State {
         with_trace(|t| t.states.get(&self.number).map(|known| known.ty.clone())).flatten()
     }
 
-    /// Returns the current value of the state; `what` is the name of the reading operation for messages. If the
-    /// state cannot be read, records a problem and returns poison.
+    /// Returns the current value of the state; `what` is the name of the reading operation for messages. If the state
+    /// cannot be read, records a problem and returns a placeholder (poison).
     pub fn get(self, what: &'static str, at: Loc) -> Handle {
         self.with(Access::Read, what, at).unwrap_or_else(|| self.poison(at))
     }
@@ -227,14 +227,15 @@ pub fn around<T>(frame: u64, f: impl FnOnce() -> T) -> T {
 }
 
 impl Trace {
-    /// Returns the index of the frame that made a state; `None` if that frame is not open.
+    /// Returns the index of the frame (function under construction) in which a state was made; `None` if that frame is
+    /// not open.
     fn frame_index(&self, state: State) -> Option<usize> {
         let known = self.states.get(&state.number)?;
         self.frames.iter().rposition(|f| f.id == known.home)
     }
 
-    /// Returns the index of the frame that made a state if the top frame may use the state in this way, else the
-    /// error.
+    /// Returns the index of the frame (function under construction) in which a state was made. If the top frame may not
+    /// use the state in this way, returns the error.
     fn allowed(&self, state: State, access: Access, what: &'static str) -> Result<usize, Problem> {
         let (name, made) =
             (state.name, state.born.map_or(String::new(), |l| format!(" made {}", place(l))));

@@ -1,9 +1,9 @@
 //! Recording: a closure is traced and evaluated at the same time.
 //!
-//! A recording is a trace whose outermost frame has a concrete array for each of its values, because every equation is
-//! evaluated when it is added. So the closure may read a value and branch on it, by Rust's own `if`, `while` and
-//! recursion. The result is a tape: the straight-line program of the path that was taken, with the concrete values that
-//! it computed. A tape can be pulled back, printed, and compiled.
+//! A recording is a trace whose outermost frame (function under construction) has a concrete array for each of its
+//! values, because every equation is evaluated when it is added. So the closure may read a value and branch on it, by
+//! Rust's own `if`, `while` and recursion. The result is a tape: the straight-line program of the path that was taken,
+//! with the concrete values that it computed. A tape can be pulled back, printed, and compiled.
 //!
 //! ```text
 //! while x.value() > 1.0 { x = x * 0.5 }        %1: f64[] = mul %0, 0.5    2.0
@@ -172,9 +172,9 @@ impl Trace {
         self.emit(op, operands, types, at, levels)
     }
 
-    /// Adds an equation and evaluates it. Only the outermost `levels` levels record it for their reverse passes. In
-    /// place of a call, adds the equations of the called function. In place of another equation with regions that a
-    /// level differentiates, adds its forward function.
+    /// Adds an equation and evaluates it. Only the outermost `levels` levels (closures that are differentiated) record
+    /// the equation for their reverse passes. In place of a call, adds the equations of the called function. In place
+    /// of another equation with regions that a level differentiates, adds its forward function.
     fn emit(
         &mut self,
         op: Op,

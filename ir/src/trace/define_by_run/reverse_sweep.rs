@@ -42,7 +42,7 @@ pub(super) struct Step {
     pub(super) place: Place,
 }
 
-/// The list in which a step finds its operands and outputs.
+/// The list in which a step of the reverse pass finds the operands and outputs of its operation.
 #[derive(Clone, Debug)]
 pub(super) enum Place {
     /// The operands and outputs are those of the recording's equation with this index.

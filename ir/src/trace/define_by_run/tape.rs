@@ -43,9 +43,9 @@ pub struct Recorded {
     at: Loc,
 }
 
-/// Traces a closure and evaluates it at the same time on the arguments `args`. Returns the tape, and the other
-/// value that the closure returned. `most` is the budget in bytes for values and operations together, `None`
-/// without a limit; `transforms` derives the derivatives of functions.
+/// Traces a closure and evaluates it at the same time on the arguments `args`. Returns the tape, and the value of type
+/// `R` that the closure returned besides its results. `most` is the budget in bytes for values and operations together,
+/// `None` without a limit; `transforms` derives the derivatives of functions.
 ///
 /// # Errors
 /// Returns all errors recorded while the closure ran, without those that are consequences of others.

@@ -36,8 +36,9 @@ pub fn recorded_bytes() -> Option<u64> {
 }
 
 /// Runs a closure in the current recording and saves its operations for a reverse pass of its own. Returns the
-/// closure's results, its other value, and the pullback (`None` after an error, or without a recording). The
-/// closure runs in the recording's frame, on copies of `args`, so that no other closure shares these values.
+/// closure's results, the value of type `R` that the closure returned besides them, and the pullback (`None` after an
+/// error, or without a recording). The closure runs in the recording's frame, on copies of `args`, so that no other
+/// closure shares these values.
 pub fn level<R>(
     args: &[Handle],
     at: Loc,
@@ -163,7 +164,7 @@ impl Pullback {
 
 /// The reverse pass on handles of a trace: its equations are themselves recorded or traced.
 struct Traced {
-    /// The number of the recording's frame.
+    /// The number of the recording's frame (function under construction).
     frame: u64,
 }
 

@@ -65,7 +65,8 @@ impl Stored {
         }
     }
 
-    /// Returns the address of the buffer that the value holds outside its slot; `None` for a scalar.
+    /// Returns the address of the memory that the value refers to, to find values that share it; `None` for a
+    /// scalar, which is stored inline, and for a dropped value.
     fn identity(&self) -> Option<usize> {
         match self {
             Stored::Gone | Stored::Scalar(_) => None,
@@ -74,7 +75,8 @@ impl Stored {
         }
     }
 
-    /// Returns the bytes that the value holds in buffers outside its slot.
+    /// Returns the bytes that the value holds outside the table of values: its array or its tape. A scalar holds
+    /// none.
     pub(super) fn bytes(&self) -> usize {
         match self {
             Stored::Gone | Stored::Scalar(_) => 0,
@@ -104,7 +106,8 @@ impl From<&Tensor> for Stored {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Values {
     all: Vec<Stored>,
-    /// Bytes outside the slots; each buffer listed in `seen` is counted once.
+    /// The bytes of all values set so far, without the table `all` itself. Memory listed in `seen` is counted
+    /// once.
     live: usize,
     seen: OrderedSet<usize>,
 }
