@@ -1,7 +1,8 @@
 //! The provenance of a value, for tables of memory.
 //!
 //! The maker of a value is the equation that computed it. If a loop stacks a value from its iterations, the maker is
-//! the equation of the loop's body that computes an element. maker:
+//! the equation of the loop's body that computes an element. If that equation is itself a loop, the same rule applies
+//! to its body. An equation that only marks a value is not its maker:
 //!
 //! ```text
 //! %4: f64[100,8] = loop{body=@step, ..} ..        @step: %2 = exp %0; %3 = barrier{name=act} %2
