@@ -24,7 +24,7 @@ use std::collections::BTreeSet;
 use tapeloom_ir::prim::Exactness;
 use tapeloom_ir::{Code, Dtype, Literal, Problem};
 
-/// The table entry of this pass, which `super::PASSES` lists: its name, effect and requirements.
+/// The entry of this pass in the table `super::PASSES`: its name, effect and requirements.
 pub(super) const PASS: Pass = Pass {
     name: "clamp_bounds",
     about: "accesses that are not proved to stay within their buffer get clamped indices; lanes are chosen again for loops that this changes",
@@ -37,10 +37,11 @@ pub(super) const PASS: Pass = Pass {
     }),
 };
 
-/// Verifies a program, and clamps the loads and stores without a proof. Returns the number of clamped accesses.
+/// Verifies a program, and clamps the indices of loads and stores for which the verifier finds no proof that they stay
+/// in bounds. Returns the number of clamped accesses.
 ///
 /// # Errors
-/// [`tapeloom_ir::Kind::Verify`] if anything other than such proofs is missing.
+/// [`tapeloom_ir::Kind::Verify`] if the program violates any other rule of the verifier.
 fn clamp_bounds(program: &mut Program, choice: Choice) -> Result<usize, Problem> {
     let errors = verify(program);
     let unproved: Option<BTreeSet<(Option<KernelId>, usize)>> =
@@ -57,7 +58,7 @@ fn clamp_bounds(program: &mut Program, choice: Choice) -> Result<usize, Problem>
         let unproved = |statement| unproved.contains(&(id, statement));
         kernel.rewrite(|kernel, body| block(kernel, body, &mut 0, &unproved));
     }
-    // The clamped, computed indices change the cost of lanes, so choose the lanes of all loops again.
+    // Clamping adds arithmetic that has no vector form, so choose again for all loops whether they run in vector lanes.
     program.kernels_mut().for_each(|kernel| _ = vectorize(kernel, choice));
     check(program)?;
     Ok(unproved.len())
@@ -86,8 +87,8 @@ fn block(
     }
 }
 
-/// Returns address `at` clamped to the elements `0..elements`. Appends the statements that compute it to
-/// `body`.
+/// Returns the address `at`, clamped to the elements `0..elements` of its buffer. Appends the statements that compute
+/// the clamped address to `body`.
 fn inside(kernel: &mut Kernel, body: &mut Vec<Stmt>, at: &Address, elements: usize) -> Address {
     let number = |n: i64| Arg::Literal(Literal::i64(n));
     let mut emit = |code, args: Vec<Arg>| {

@@ -20,10 +20,10 @@
 //! }
 //! ```
 //!
-//! The copies can be removed if meanwhile no other statement touches this part of the array or memory that aliases
-//! it. There are two exceptions. A loop that fills the window may read, in each iteration, the array element that
-//! this iteration is about to overwrite. Constants that are stored over the part while the copy is still read are
-//! stored after the last use of the copy instead.
+//! The copies can be removed if no other statement touches this part of the array, or memory that aliases it, between
+//! the two copies. There are two exceptions. A loop that fills the window may read, in each iteration, the array
+//! element that this iteration is about to overwrite. Constants that are stored over the part of the array while the
+//! window is still read are stored after the last use of the window instead.
 
 use super::pass::{Invariant, Pass, Run};
 use crate::loop_ir::analysis::dependence::disjoint;
@@ -37,7 +37,7 @@ use tapeloom_ir::analysis::interval::Interval;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Exactness;
 
-/// The table entry of this pass, which `super::PASSES` lists: its name, effect and requirements.
+/// The entry of this pass in the table `super::PASSES`: its name, effect and requirements.
 pub(super) const PASS: Pass = Pass {
     name: "copy_elimination",
     about: "a part of an array that is copied out and back is updated in place",
@@ -47,8 +47,8 @@ pub(super) const PASS: Pass = Pass {
     run: Run::Kernels(|kernel, _| copy_elimination(kernel)),
 };
 
-/// The pass skips blocks with more statements than this: for each copy, it examines all statements up to the copy's
-/// last use.
+/// The pass skips blocks with more statements than this, because for each copy it examines all statements up to the
+/// last use of the window.
 const LONGEST: usize = 128;
 
 /// Removes copies of windows in all blocks of a kernel. Returns whether a copy was removed.
@@ -62,7 +62,7 @@ fn copy_elimination(kernel: &mut Kernel) -> bool {
     changed
 }
 
-/// Returns how often a statement, with its nested statements, names a buffer for which `like` holds.
+/// Returns how often a statement, with its nested statements, names a buffer for which the predicate `like` holds.
 fn named(stmt: &Stmt, like: impl Fn(BufferId) -> bool) -> usize {
     let mut times = 0;
     let mut count = |s: &Stmt| s.buffers(&mut |b| times += usize::from(like(b)));
@@ -102,8 +102,8 @@ fn block(kernel: &Kernel, mentions: &SecondaryMap<BufferId, usize>, body: &mut V
     changed
 }
 
-/// Returns the positions of the first and the last statement of a block that name a buffer; `None` if
-/// statements outside of the block name it, too.
+/// Returns the positions of the first and the last statement of a block that name a buffer; `None` if statements
+/// outside of the block name the buffer, too.
 fn users(
     body: &[Stmt],
     mentions: &SecondaryMap<BufferId, usize>,
@@ -125,7 +125,7 @@ struct Copied {
     /// The address of the copied part's first element in the array.
     start: Address,
     elements: usize,
-    /// Whether the loop copies from the window into the array.
+    /// True if the loop copies from the window into the array, false if from the array into the window.
     back: bool,
 }
 
@@ -180,7 +180,7 @@ impl Copied {
             let back = Copied::of(kernel, &body[last]).filter(|other| other.back);
             back.is_some_and(|back| Copied { back: false, ..back } == *self)
         };
-        // The statements that use the window, and whether the window's final value is copied back.
+        // `work`: the statements that use the window. `goes_back`: whether the window's final value is copied back.
         let (work, goes_back) = match self.back {
             true if last == at => (first..at, true),
             false if first == at && both() => (at + 1..last, true),
@@ -218,9 +218,9 @@ impl Copied {
         Some(order.map(moved).collect())
     }
 
-    /// Returns the positions in `work` of the statements that compute the start of the window, which therefore move
-    /// ahead of `work`. They must be arithmetic on values defined before `work`; `None` if they read memory or
-    /// variables, which may hold other values ahead of `work`.
+    /// Returns the positions in `work` of the statements that compute the address where the window starts. They will
+    /// move ahead of `work`, so they must be arithmetic on values defined before `work`. Returns `None` if they read
+    /// memory or variables, which may hold other values ahead of `work`.
     fn start_computation(&self, work: &[Stmt]) -> Option<Vec<usize>> {
         let mut wanted: Vec<Arg> = self.start.dynamic.into_iter().collect();
         let mut ahead = Vec::new();
@@ -240,8 +240,8 @@ impl Copied {
         Some(ahead)
     }
 
-    /// Returns the block with stores of constants over the array moved behind the last use of the window; `None` if
-    /// anything else touches the array before that.
+    /// Returns the block with stores of constants over the copied part of the array moved behind the last use of the
+    /// window; `None` if any other statement touches this part of the array before the last use.
     fn filled_later(
         &self,
         kernel: &Kernel,
@@ -284,7 +284,7 @@ impl Copied {
         fits && stored
     }
 
-    /// Returns whether an address is the array element that corresponds to the window element `index`.
+    /// Returns whether an address is the array element that the window element `index` is a copy of.
     fn is_next(&self, index: IndexId, buffer: BufferId, address: &Address) -> bool {
         let mut start = address.clone();
         start.terms.retain(|(i, _)| *i != index);
@@ -327,14 +327,14 @@ enum Touch {
 struct Survey<'a> {
     kernel: &'a Kernel,
     copied: &'a Copied,
-    /// The surrounding loops within the block, with their trip counts if these are constant.
+    /// The loops around the current statement, within the examined block, with their trip counts if these are constant.
     inside: Vec<(IndexId, Option<usize>)>,
     touched: Vec<Touch>,
 }
 
 impl Survey<'_> {
-    /// Surveys a loop for which `Copied::fills` holds: its read of the array element that the iteration is
-    /// about to overwrite does not count.
+    /// Surveys a loop for which `Copied::fills` holds. Such a loop reads, in each iteration, the array element that it
+    /// overwrites next, and this read is not counted as an access.
     fn filled(&mut self, stmt: &Stmt) {
         let Stmt::For { index, body, .. } = stmt else { return self.stmt(stmt) };
         let Copied { array, .. } = self.copied;
@@ -390,7 +390,7 @@ impl Survey<'_> {
         }
     }
 
-    /// Returns whether an element of the array is certainly outside of the copied part, in all iterations of
+    /// Returns whether the address of an array element is certainly outside of the copied part, in all iterations of
     /// the surrounding loops.
     fn is_apart(&self, address: &Address) -> bool {
         let of = |i: IndexId| self.inside.iter().find(|(index, _)| *index == i);
@@ -468,8 +468,8 @@ mod tests {
     #[test]
     fn copies_that_are_only_read_are_removed() {
         let read = "for i3 in 4 { %2: f64 = load b2[i3*-1 + 3] %3: f64 = add %2, 1.0";
-        // If the result goes to the next row, the copy is removed. It stays if the result goes to the row that is read
-        // (in another order), or to elements of all rows.
+        // If `read` is stored to the next row of `b1`, the copy is removed. The copy stays if `read` is stored to the
+        // row that is still read, or to elements of all rows.
         check(&format!("serial i0 in 3 {{ {OUT} {read} store b1[i0*4 + i3 + 4], %3 }} }}"), 2);
         check(&format!("serial i0 in 3 {{ {OUT} {read} store b1[i0*4 + i3], %3 }} }}"), 3);
         check(&format!("serial i0 in 3 {{ {OUT} {read} store b1[i3*5], %3 }} }}"), 3);

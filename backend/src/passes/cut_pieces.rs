@@ -11,14 +11,15 @@
 //! fold i3 in 50 { %2: f64 = load b3[i3]; v0 = add v0, %2 }
 //! ```
 //!
-//! The iterations must be independent, with three exceptions. Variables into which they fold have a partial value in each
-//! piece, and so have arrays to whose elements they only add; partial values are combined in the order of the pieces. A
-//! buffer that each iteration fills before it reads it becomes private memory of a piece. A contraction is cut along its
-//! batches, rows or columns, or along its terms if the result is small. If a serial loop computes the members of a batch,
-//! each piece runs all iterations of the serial loop for its own members.
+//! The iterations must be independent, with three exceptions. A variable into which iterations fold has a partial value
+//! in each piece, and so has an array to whose elements iterations only add; the partial values are combined in the
+//! order of the pieces. A buffer that each iteration fills before it reads it becomes private memory of a piece. A
+//! contraction is cut along its batches, rows or columns, or along its terms if the result is small. If a serial loop
+//! computes all members of a batch in each iteration, each piece runs all iterations of the serial loop for its own
+//! members.
 //!
-//! The number of pieces follows from trip counts and the estimated work alone, never from the number of threads. So the
-//! bits of a result do not depend on the number of threads. Iterations that are left over run behind the pieces.
+//! The number of pieces depends only on trip counts and the estimated work, and not on the number of threads. So the
+//! bits of a result do not depend on the number of threads. Iterations that are left over run after the pieces.
 
 mod contraction;
 mod copy;
@@ -50,7 +51,7 @@ use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Exactness;
 use tapeloom_ir::{ArrayType, Code, Dtype, Literal, OrderedMap, OrderedSet, Shape};
 
-/// The table entry of this pass, which `super::PASSES` lists: its name, effect and requirements.
+/// The entry of this pass in the table `super::PASSES`: its name, effect and requirements.
 pub(super) const PASS: Pass = Pass {
     name: "cut_pieces",
     about: "long loops and large contractions are cut into pieces, which threads run at the same time",
@@ -66,13 +67,13 @@ pub(super) const PASS: Pass = Pass {
 
 /// The assumed trip count of a loop whose trip count is known only at run time, for estimates of work.
 const ASSUMED_TRIPS: u64 = 16;
-/// The largest number of different extents that are tried as the number of members of a batch.
+/// The search for a loop over batch members tries at most this many different extents as the number of members.
 const TRIED_MEMBERS: usize = 3;
-/// The number of operations of a vector lane that take as long as one byte of memory traffic.
+/// The number of operations in one vector lane that take as long as one byte of memory traffic.
 const OPERATIONS_PER_BYTE: u64 = 1;
 
-/// Cuts the loops and contractions of the entry. Returns whether any was cut, and the report on the loops and
-/// contractions with enough work.
+/// Cuts the loops and contractions of the entry kernel. Returns whether any was cut, and a report on each loop or
+/// contraction with enough work for several threads.
 fn cut_pieces(program: &mut Program, machine: &MachineModel) -> (bool, Vec<WorkDivision>) {
     let costs = Costs::of(program, ASSUMED_TRIPS);
     let mut named: SecondaryMap<BufferId, usize> = SecondaryMap::new();
@@ -82,7 +83,7 @@ fn cut_pieces(program: &mut Program, machine: &MachineModel) -> (bool, Vec<WorkD
     let mut cutter =
         Cutter { kernel: &mut program.entry, costs, machine, named, cut: false, divisions };
     for step in std::mem::take(&mut cutter.kernel.body) {
-        // A step must remain one statement, because reports refer to steps by position.
+        // Reports refer to top-level statements by position, so the replacement must be one statement (a nest).
         let origins = step.own_origins();
         let step = match <[Stmt; 1]>::try_from(cutter.block(vec![step])) {
             Ok([step]) => step,
@@ -104,8 +105,8 @@ struct Cutter<'a> {
     divisions: Vec<WorkDivision>,
 }
 
-/// A variable into which iterations fold: the variable, the code, and the code's neutral element, with which each piece
-/// starts.
+/// A variable into which iterations fold, the code that combines its values, and the neutral element of the code, with
+/// which each piece starts.
 type Partial = (VarId, Code, Literal);
 
 /// The reason why a statement is not cut.
@@ -160,8 +161,8 @@ impl Cutter<'_> {
                         *inside = self.block(std::mem::take(inside));
                     }
                     if self.cut {
-                        // Remove the report on the cut statement: the loops inside it have reports of their own. They
-                        // run in order, so their partial values share memory.
+                        // Remove the report on the statement itself: the loops inside it were cut and have reports of
+                        // their own. These loops run one after the other, so their partial values share memory.
                         self.divisions.remove(report);
                         let proved = strongest(self.kernel, &stmt);
                         if let Stmt::For { parallelism, .. } = &mut stmt {
@@ -218,8 +219,8 @@ impl Cutter<'_> {
     /// serial i0 in 100 { for i1 in 10000 { .. } }    concurrent i2 in 50 { serial i0 in 100 { for i3 in 200 { .. } } }
     /// ```
     ///
-    /// The number of members is not stated in the program. It is the trip count of a loop, or an extent of a contraction, of
-    /// which the trip counts of other loops are multiples; those that cover the most work are tried.
+    /// The program does not state the number of members. Candidates are the trip counts of loops and the extents of
+    /// contractions that divide the trip counts of other loops; the candidates that cover the most work are tried.
     fn cut_around(&mut self, stmt: &Stmt, most: usize) -> Option<Vec<Stmt>> {
         let Stmt::For { lanes: 1, body, .. } = stmt else { return None };
         let (mut loops, mut contractions) = (Vec::new(), Vec::new());
@@ -271,8 +272,8 @@ impl Cutter<'_> {
         None
     }
 
-    /// Cuts the loops and contractions along `members`, in the statement or the statement itself, and makes pieces of the
-    /// statement; an error if it is not proved that pieces access different memory.
+    /// Cuts a statement along `members`: restricts its loops and contractions over members to the members of one piece.
+    /// Returns an error if it is not proved that pieces access different memory.
     fn cut(
         &mut self,
         stmt: &Stmt,
@@ -320,10 +321,10 @@ impl Cutter<'_> {
         Ok(out)
     }
 
-    /// Returns an error if members of loops inside of the statement use what other members wrote, such as a sum over all
-    /// members: a piece has the values of its own members alone. Arrays to which iterations only add have partial values
-    /// for each piece, so they do not count. Private memory that a loop along the members writes must be scratch of one
-    /// iteration, in each of these loops.
+    /// Returns an error if iterations of the loops over members, inside the statement, use values of other members,
+    /// such as a sum over all members: a piece has the values of its own members alone. Arrays to which iterations only
+    /// add have partial values for each piece, so they are exempt. Private memory that a loop over members writes must
+    /// be written before it is read in every iteration, and used only inside these loops.
     fn joined_members(
         &self,
         stmt: &Stmt,
@@ -371,9 +372,9 @@ impl Cutter<'_> {
         Some(format!("{buffer} is used behind the loop of the members that writes it"))
     }
 
-    /// Moves the buffers that iterations of a loop fill before they read them to private memory, if no other statement
-    /// names them, and if no address of them depends on the member: otherwise, pieces access different elements.
-    /// Returns the moved buffers with their places before the move.
+    /// Moves buffers to the private memory of a piece, if each iteration of the loop fills them before it reads them,
+    /// no other statement names them, and their addresses do not depend on the member (otherwise pieces access
+    /// different elements anyway). Returns each moved buffer with its `Place` before the move.
     fn private(&mut self, stmt: &Stmt, members: &Members) -> Vec<(BufferId, Place)> {
         let mut here: OrderedMap<BufferId, usize> = OrderedMap::default();
         let mut moved: OrderedSet<BufferId> = OrderedSet::default();
@@ -411,8 +412,8 @@ impl Cutter<'_> {
         moved
     }
 
-    /// Returns the statements that replace a statement: the concurrent loop of its pieces, and the loops that combine
-    /// the partial values of folds.
+    /// Returns the statements that replace `stmt`: the concurrent loop of its pieces, and the loops that combine the
+    /// partial values of folds.
     fn pieces(
         &mut self,
         stmt: &Stmt,
@@ -472,7 +473,7 @@ impl Cutter<'_> {
     }
 }
 
-/// Returns the first line of the text of the first statement with enough work, for the report.
+/// Returns the first line of a statement's text, to identify the statement in the report.
 fn header(stmt: &Stmt) -> String {
     match stmt {
         Stmt::For { index, extent, parallelism, lanes: 1, .. } => {
@@ -498,7 +499,7 @@ fn header(stmt: &Stmt) -> String {
     }
 }
 
-/// Returns the number of pieces of the concurrent loop that is the first statement of `parts`.
+/// Returns the number of pieces: the trip count of the concurrent loop, which is the first statement of `parts`.
 fn pieces_of(parts: &[Stmt]) -> usize {
     parts.first().and_then(Stmt::counted).map_or(1, |l| l.extent)
 }
@@ -522,7 +523,8 @@ fn looped(
     }
 }
 
-/// The numbers of scalars, variables, indices and buffers of a kernel, which are restored if a division is refused.
+/// The numbers of scalars, variables, indices and buffers of a kernel before it is cut. If the cut is refused, the
+/// kernel gets these numbers back.
 struct Declared {
     buffers: usize,
     scalars: usize,

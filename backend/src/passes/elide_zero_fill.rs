@@ -7,9 +7,9 @@
 //! for i1 in 8192 { .. adds to b1 .. }          for i1 in 8192 { .. adds to b1 .. }
 //! ```
 //!
-//! Every sum over the iterations of a loop begins with such a fill, and the fill takes as long as the allocation by
-//! the system. The caller provides zeroed memory for a result that is marked `zeroed`: new pages are zero already,
-//! and recycled memory is cleared by the caller.
+//! Every sum over the iterations of a loop begins with such a fill, and the fill takes as long as the allocation by the
+//! system. The caller provides zeroed memory for a result that is marked `zeroed`: pages that are new from the system
+//! are zero already, and the caller clears memory that an earlier call used.
 
 use super::pass::{Invariant, Pass, Run};
 use crate::loop_ir::{Arg, Buffer, BufferId, BufferVersion, Place, Program, Stmt};
@@ -18,7 +18,7 @@ use std::collections::BTreeSet;
 use tapeloom_ir::LARGE_BYTES;
 use tapeloom_ir::prim::Exactness;
 
-/// The table entry of this pass, which `super::PASSES` lists: its name, effect and requirements.
+/// The entry of this pass in the table `super::PASSES`: its name, effect and requirements.
 pub(super) const PASS: Pass = Pass {
     name: "elide_zero_fill",
     about: "initial zeros of a large result are not stored, because its memory is new",
@@ -28,8 +28,8 @@ pub(super) const PASS: Pass = Pass {
     run: Run::Program(|program, _| Ok(elide_zero_fill(program))),
 };
 
-/// Removes the statements that fill a large result with zeros before any other access, and marks the result `zeroed`: the
-/// caller provides zeroed memory for such results. Returns whether a statement was removed.
+/// Removes the statements that fill a large result with zeros before any other access, and marks the result `zeroed`,
+/// so that the caller provides zeroed memory for it. Returns whether a statement was removed.
 fn elide_zero_fill(program: &mut Program) -> bool {
     let kernel = &mut program.entry;
     let mut steps = std::mem::take(&mut kernel.body);
@@ -47,7 +47,7 @@ struct Search<'a> {
     /// The results that an earlier statement loads or stores, so that their memory no longer holds the
     /// caller's zeros.
     touched: BTreeSet<BufferId>,
-    /// The results whose fill has been removed.
+    /// The results whose fill with zeros has been removed.
     zeroed: Vec<BufferId>,
 }
 
@@ -74,8 +74,8 @@ impl Search<'_> {
         changed || steps.len() < before
     }
 
-    /// Returns whether a statement only stores zeros to large results (`LARGE_BYTES` or more), as their first
-    /// value. For a small result, the caller's clearing would cost the same as the program's.
+    /// Returns whether a statement only stores zeros to large results (`LARGE_BYTES` or more) that nothing accessed
+    /// before. For a small result, zeroing by the caller would cost the same as the stores.
     fn clears(&self, stmt: &Stmt, stored: &mut Vec<BufferId>) -> bool {
         match stmt {
             Stmt::Nest { body, .. } => body.iter().all(|s| self.clears(s, stored)),
@@ -125,7 +125,7 @@ mod tests {
         let want = eval(&program, std::slice::from_ref(&x)).unwrap();
         assert_eq!(shadow(&cleared, std::slice::from_ref(&x)).unwrap(), want);
         let code = Executable::new(&cleared).unwrap();
-        // The second call recycles the memory of the first call's results.
+        // Call twice: the second call reuses the memory of the first call's results, which the caller must clear.
         (0..2).for_each(|_| assert_eq!(code.call(&[&x]).unwrap(), want));
         let all = cleared.to_string();
         assert_eq!(parse(&all, &|_| None).unwrap().to_string(), all);

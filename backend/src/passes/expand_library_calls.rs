@@ -1,7 +1,8 @@
-//! Expansion of library calls: contractions and sorts become loops, for code that has no library beside it.
+//! Expansion of library calls: contractions and sorts become loops, for code that is linked without a library of
+//! kernels.
 //!
-//! Objects ([`crate::object`]) contain all that they need. A contraction in fixed lanes becomes the loops that define it,
-//! with the same bits:
+//! Object files ([`crate::object`]) contain all functions that they call. A contraction whose sums have a fixed number
+//! of lanes becomes the loops that define it, with the same bits:
 //!
 //! ```text
 //! contract f64 4 x 1 x 32 lanes 8:               for i0 in 4 {
@@ -16,11 +17,12 @@
 //!                                                }
 //! ```
 //!
-//! Where the matrix library would choose the order of the terms, they are added one after the other, so results differ by
-//! rounding. A sort, whose kernel has a function of the runtime in place of its body, gets its body back.
+//! If the matrix library chooses the order of the terms of a contraction, the loops add the terms one after the other,
+//! so results differ by rounding. A kernel that sorts calls a function of the runtime instead of running its body; the
+//! pass removes this call, so that the body runs.
 //!
-//! The pass runs last, on placed and proved programs, so that all other passes see the program that machine code in memory
-//! has. It uses only registers.
+//! The pass runs last, when memory is planned and all accesses are proved in bounds. So all other passes see the same
+//! program as for machine code in memory. The loops need no additional memory.
 
 use super::pass::{Invariant, Pass, Run};
 use crate::loop_ir::legal_lanes::refused;
@@ -30,7 +32,7 @@ use crate::loop_ir::{
 use tapeloom_ir::prim::Exactness;
 use tapeloom_ir::{Code, Literal};
 
-/// The table entry of this pass, which `super::PASSES` lists: its name, effect and requirements.
+/// The entry of this pass in the table `super::PASSES`: its name, effect and requirements.
 pub(super) const PASS: Pass = Pass {
     name: "expand_library_calls",
     about: "contractions and sorts become loops, for objects",
@@ -40,7 +42,7 @@ pub(super) const PASS: Pass = Pass {
     run: Run::Kernels(|kernel, _| expand_library_calls(kernel)),
 };
 
-/// The bytes of the columns (or rows) that are computed side by side: a vector of 512 bits.
+/// The bytes of the columns (or rows) of a result that are computed in lanes together: a vector of 512 bits.
 const SIDE_BY_SIDE: usize = 64;
 
 /// Replaces the library calls of a kernel by loops. Returns whether there were any.
@@ -66,7 +68,8 @@ fn block(k: &mut Kernel, body: &mut Vec<Stmt>) -> bool {
     changed
 }
 
-/// Returns the loops of a product with these batch loops; `at` has the addresses of the first elements of lhs, rhs and out.
+/// Returns the loops of a contraction: its remaining batch loops, with the loops of one matrix product inside. `at`
+/// holds the addresses of the first elements of the left operand, the right operand and the result.
 fn product(
     k: &mut Kernel,
     c: &Contract,
@@ -98,12 +101,13 @@ fn product(
     body
 }
 
-/// Returns the loops over the rows and columns of one product.
+/// Returns the loops over the rows and columns of one matrix product.
 fn rows(k: &mut Kernel, c: &Contract, at: [Address; 3], accumulate: bool) -> Vec<Stmt> {
     if accumulate && c.k == 0 {
         return Vec::new();
     }
-    // Elements that are side by side in memory are computed in lanes, unless the terms of each sum are.
+    // If neighbouring elements of the result are adjacent in memory, compute them in lanes, unless the terms of each
+    // sum are added in lanes.
     let in_rows = c.out.row == 1 && c.out.column != 1;
     let (outer, inner) = if in_rows { (c.n, c.m) } else { (c.m, c.n) };
     let (i, j) = (k.fresh_index(), k.fresh_index());
@@ -163,8 +167,8 @@ fn element(
     body
 }
 
-/// Returns the number of lanes in which the terms of a sum are added. With fewer terms than lanes, the accumulators without
-/// a term are zero, and fewer lanes give the same bits.
+/// Returns the number of lanes in which the terms of a sum are added. With fewer terms than lanes, the accumulators
+/// without a term are zero, and fewer lanes give the same bits.
 fn terms_in_lanes(c: &Contract) -> usize {
     match c.sums {
         Sums::Library => 1,
@@ -177,7 +181,7 @@ fn previous_power(n: usize) -> usize {
     1 << n.max(1).ilog2()
 }
 
-/// Adds a term to an address.
+/// Adds `stride` times the value of a loop index to an address.
 fn add(at: &mut Address, index: IndexId, stride: i64) {
     if stride != 0 {
         at.terms.push((index, stride));
@@ -210,7 +214,7 @@ mod tests {
         (0..n).map(|i| ((i * 37 % 101) as f64 - 50.0) / 7.0).collect()
     }
 
-    /// A contraction and its loops must compute the same bits, in the interpreter.
+    /// Checks in the interpreter that a contraction and the loops that replace it compute the same bits.
     #[track_caller]
     fn check_equal(contract: &str, inputs: [usize; 3], out: usize) {
         let pass: Pass = PASS;

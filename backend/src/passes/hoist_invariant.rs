@@ -32,7 +32,7 @@ use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Exactness;
 use tapeloom_ir::{ArrayType, Code, OrderedMap, OrderedSet};
 
-/// The table entry of this pass, which `super::PASSES` lists: its name, effect and requirements.
+/// The entry of this pass in the table `super::PASSES`: its name, effect and requirements.
 pub(super) const PASS: Pass = Pass {
     name: "hoist_invariant",
     about: "values of an inner loop that are the same in every iteration of the outer loop are computed once, into an array",
@@ -45,7 +45,7 @@ pub(super) const PASS: Pass = Pass {
             changed |= !hoist_invariant(kernel, context.machine).is_empty();
         }
         context.hoisted = hoist_invariant(&mut program.entry, context.machine);
-        // Workspaces of kernels that are called have grown, so plan the memory of all kernels again.
+        // Hoisted arrays enlarge the workspaces of called kernels, so plan the memory of all kernels again.
         if changed {
             program.renew_frames();
         }
@@ -60,7 +60,7 @@ fn hoist_invariant(kernel: &mut Kernel, machine: MachineModel) -> Vec<Hoisted> {
     for stmt in &mut body {
         let first = hoist.stmt(stmt);
         if !first.is_empty() {
-            // A step must remain one statement, because reports refer to steps by position.
+            // Reports refer to top-level statements by position, so the replacement must be one statement (a nest).
             let origins = stmt.own_origins();
             let rest = std::mem::replace(stmt, Stmt::Nest { body: first, origins });
             if let Stmt::Nest { body, .. } = stmt {
@@ -77,8 +77,8 @@ struct Hoist<'a> {
     kernel: &'a mut Kernel,
     machine: MachineModel,
     made: Vec<Hoisted>,
-    /// Whether a surrounding loop is not serial. Its iterations would all write to the same array, so nothing
-    /// is hoisted.
+    /// Whether a surrounding loop is not serial. Nothing is hoisted inside such a loop, because all its iterations
+    /// would write to the same array.
     side_by_side: bool,
 }
 
@@ -106,8 +106,8 @@ impl Hoist<'_> {
         first
     }
 
-    /// Hoists values out of the inner loops that certainly run. `times` is the product of the trip counts of
-    /// the loops between the outer loop and `stmt`, the outer loop included.
+    /// Hoists values out of the inner loops that certainly run. `times` is the number of times that `stmt` runs: the
+    /// product of the trip counts from the outer loop inwards.
     fn inner(
         &mut self,
         stmt: &mut Stmt,
@@ -125,7 +125,7 @@ impl Hoist<'_> {
                     }
                     times.saturating_mul(n)
                 }
-                // The block runs conditionally, or its trip count is not constant.
+                // Skip blocks that run conditionally or whose trip count is not constant.
                 Flow::Straight
                 | Flow::For { extent: Extent::Scalar(_), .. }
                 | Flow::While
@@ -135,8 +135,8 @@ impl Hoist<'_> {
         }
     }
 
-    /// Moves the expensive invariant values of an inner loop into an array. Returns the loop that fills the array, with
-    /// the origins of the inner loop.
+    /// Moves the expensive invariant values of an inner loop into an array. Returns the loop that fills the array; it
+    /// has the origins (equations with the user's lines) of the inner loop.
     fn common(
         &mut self,
         (index, iterations): (IndexId, usize),
@@ -144,7 +144,8 @@ impl Hoist<'_> {
         varies: &VaryingValues,
         origins: &Origins,
     ) -> Option<Stmt> {
-        // This function runs for each pair of nested loops. Most bodies compute nothing that costs more than a load.
+        // This function runs for each pair of nested loops, so return early for the common body without expensive
+        // arithmetic.
         let costs = |code: Code| code.row().flops as usize > self.machine.recomputed_flops;
         if !body.iter().any(|stmt| stmt.shape().code.is_some_and(costs)) {
             return None;
@@ -262,7 +263,8 @@ impl InvariantValues {
         self.expensive.iter().copied().filter(|v| read.contains(v)).collect()
     }
 
-    /// Returns the number of loads per iteration that become dead if the `wanted` values are loaded.
+    /// Returns the number of loads per iteration that become dead if the `wanted` values are loaded from the array
+    /// instead of computed.
     fn saved_loads(&self, body: &[Stmt], wanted: &[ScalarId]) -> usize {
         let mut rest = body.to_vec();
         rest.retain(|s| !s.defined().is_some_and(|v| wanted.contains(&v)));
@@ -279,7 +281,7 @@ fn scalar(arg: Arg) -> Option<ScalarId> {
     if let Arg::Scalar(s) = arg { Some(s) } else { None }
 }
 
-/// A rewriter that copies straight-line code with new value names, for a loop with another index.
+/// A rewriter that copies straight-line code with new names for its values, into a loop with another index.
 struct Fresh<'a> {
     kernel: &'a mut Kernel,
     index: IndexId,
@@ -329,7 +331,8 @@ mod tests {
         assert_eq!(shadow(&program, &x).unwrap(), want, "{program}");
         assert_eq!(program.entry.body.len(), steps);
         assert_eq!(made.len(), expected, "{program}");
-        // The arrays are placed behind the buffer of 40 bytes, so the workspace ends behind them.
+        // The program has a buffer of 40 bytes, and the arrays are placed behind it, so the workspace ends behind the
+        // arrays.
         let end = |hoisted: &Hoisted| {
             let Buffer { ty, place, .. } = &program.entry.buffers[hoisted.buffer];
             let Place::Workspace(offset) = place else { panic!("{program}") };
@@ -355,7 +358,8 @@ mod tests {
                %2: f64 = add v0, %1 v0 = %2 store b1[i0*8 + i1], %2 } }",
             1,
         );
-        // Three nested loops hoist once, to the outermost; two values give two arrays.
+        // In three nested loops, a value is hoisted once, out of the outermost loop; two different values give two
+        // arrays.
         check(
             &format!("for i2 in 4 {{ for i0 in 5 {{ for i1 in 8 {{ {divided} }} }} }}")
                 .replace("for i2", "serial i2")

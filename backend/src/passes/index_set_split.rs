@@ -29,7 +29,7 @@ use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Exactness;
 use tapeloom_ir::{Code, Dtype, Literal, Problem};
 
-/// The table entry of this pass, which `super::PASSES` lists: its name, effect and requirements.
+/// The entry of this pass in the table `super::PASSES`: its name, effect and requirements.
 pub(super) const PASS: Pass = Pass {
     name: "index_set_split",
     about: "loops are split where their guards change; tiny loops are unrolled on request",
@@ -47,9 +47,9 @@ const MOST_RANGES: usize = 16;
 /// The largest number of statements of all ranges of a loop together.
 const MOST_STATEMENTS: usize = 4_000;
 
-/// Splits every loop of a program at the constants that its guards compare its index with. If `tiny` is given, tiny
-/// loops inside loops are also unrolled fully: then elements of small arrays have constant addresses, and can be
-/// promoted to registers. Returns whether the program changed.
+/// Splits every loop of a program at the constants that its guards compare its index with. If `tiny` holds a machine
+/// model, tiny loops inside loops are also unrolled fully: then elements of small arrays have constant addresses, and
+/// can be promoted to registers. Returns whether the program changed.
 ///
 /// # Errors
 /// In a debug build [`Kind::Internal`](tapeloom_ir::Kind::Internal), if a guard is not constant in one of the
@@ -58,7 +58,7 @@ fn index_set_split(program: &mut Program, tiny: Option<MachineModel>) -> Result<
     let mut changed = false;
     for kernel in program.kernels_mut() {
         for step in std::mem::take(&mut kernel.body) {
-            // A step must remain one statement, because reports refer to steps by position.
+            // Reports refer to top-level statements by position, so the replacement must be one statement (a nest).
             changed |= !step.is_nested();
             let origins = step.own_origins();
             let parts = block(kernel, vec![step], tiny, false, &mut changed)?;
@@ -82,9 +82,10 @@ fn block(
         for inside in stmt.blocks_mut() {
             *inside = block(program, std::mem::take(inside), tiny, looped, changed)?;
         }
-        // Three kinds of loops are not split. With carries: the buffers would be exchanged once more between two
-        // ranges. Two vectorized ranges would combine partial sums in another order. A tape cursor may be moved only
-        // inside a loop and once in a block, while ranges of one iteration have no loop.
+        // Three kinds of loops are not split. Two loops with the carries of one would exchange the carried buffers once
+        // too often. Two vectorized loops would combine partial sums in another order. A tape cursor (a position on a
+        // dynamic tape) may move only inside a loop and once in a block, while a range of one iteration becomes code
+        // without a loop.
         let one = |l: &Loop<'_>| l.lanes == 1 && l.carries.is_empty() && !moves_cursor(l.body);
         let Some(found) = stmt.counted().filter(one) else {
             out.push(stmt);
@@ -121,14 +122,14 @@ fn block(
     Ok(out)
 }
 
-/// Returns whether a loop has at most `written_out_iterations` iterations and, unrolled,
-/// `written_out_statements` statements, and its index alone addresses the elements of a small workspace
-/// array. A loop is not tiny if it applies a library function to more than `unrolled_calls` elements.
+/// Returns whether to unroll a loop fully. It must have at most `written_out_iterations` iterations and, unrolled, at
+/// most `written_out_statements` statements, and its index alone must address the elements of a small workspace array.
+/// A loop is not tiny if it applies a library function to more than `unrolled_calls` elements.
 fn is_tiny(k: &Kernel, machine: &MachineModel, found: Loop<'_>) -> bool {
     let Loop { index, extent, parallelism, body, .. } = found;
     let small = extent <= machine.written_out_iterations
         && size(body).saturating_mul(extent) <= machine.written_out_statements;
-    // The pass `vectorize` decides how a fold is split.
+    // Leave folds alone: the pass `vectorize` decides how a fold is split into partial values.
     if !small || parallelism == Parallelism::Fold {
         return false;
     }
@@ -149,7 +150,7 @@ fn is_tiny(k: &Kernel, machine: &MachineModel, found: Loop<'_>) -> bool {
     found && !in_vectors
 }
 
-/// Returns whether a block moves a tape cursor to another record.
+/// Returns whether a block moves a tape cursor to another record (the residuals of one iteration).
 pub(super) fn moves_cursor(body: &[Stmt]) -> bool {
     let mut found = false;
     visit(body, &mut |s| found |= s.moved_cursor().is_some());
@@ -163,7 +164,8 @@ pub(super) fn size(body: &[Stmt]) -> usize {
     n
 }
 
-/// Returns the indices where comparisons of `index` with constants change, ascending, strictly inside the loop.
+/// Returns the indices at which a comparison of `index` with a constant changes its value: ascending, without 0 and
+/// `extent`.
 fn breakpoints(body: &[Stmt], index: IndexId, extent: usize) -> Vec<usize> {
     let mut cuts: Vec<i64> = Vec::new();
     visit(body, &mut |stmt| {
@@ -188,7 +190,7 @@ fn breakpoints(body: &[Stmt], index: IndexId, extent: usize) -> Vec<usize> {
     cuts
 }
 
-/// Returns the constant that `args` compare the index with; `None` if they are anything else.
+/// Returns the constant that the index is compared with, if `args` are the index and a constant; otherwise `None`.
 fn compared(args: &[Arg], index: IndexId) -> Option<i64> {
     match args {
         [Arg::Index(i), Arg::Literal(c)] | [Arg::Literal(c), Arg::Index(i)] if *i == index => {
@@ -198,7 +200,8 @@ fn compared(args: &[Arg], index: IndexId) -> Option<i64> {
     }
 }
 
-/// Evaluates a code on the index value `i` and constants; `None` if it has other operands.
+/// Evaluates a code whose operands are constants and `index`, where `index` has the value `i`; `None` if it has other
+/// operands.
 fn at_index(code: &Code, args: &[Arg], index: IndexId, i: i64) -> Option<Literal> {
     let number = |a: &Arg| match a {
         Arg::Index(k) if *k == index => Some(Literal::i64(i)),
@@ -209,7 +212,7 @@ fn at_index(code: &Code, args: &[Arg], index: IndexId, i: i64) -> Option<Literal
     Some(code.eval(&numbers?))
 }
 
-/// The iterations of a loop whose original index is `start`, `start + by`, ...
+/// A range of iterations, in which the index of the original loop is `start`, `start + by`, ...
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Range {
     pub(super) start: i64,
@@ -223,11 +226,11 @@ impl Range {
     }
 }
 
-/// Appends copies of a loop's body to `out`, one for each range, with constants folded. The ranges have equal
-/// numbers of iterations. The copies stand in one loop of that many iterations, or in no loop if there is one
-/// iteration and no carry. If `jammed` is the position of an inner loop, and iterations are independent, the copies
-/// share one inner loop, which holds an iteration of each. Returns whether a comparison of the index with a
-/// constant is not constant in a range.
+/// Appends copies of the body of the loop `outer` to `out`, one for each range, with constants folded. All ranges have
+/// the same number of iterations. The copies stand in one loop with this number of iterations, or in no loop if there
+/// is one iteration and no carry. If `jammed` is the position of an inner loop, the iterations must be independent, and
+/// the copies of the inner loop become one inner loop. Returns true if a comparison of the index with a constant has
+/// different values within a range.
 pub(super) fn copies(
     program: &mut Kernel,
     outer: Loop<'_>,
@@ -268,8 +271,8 @@ pub(super) fn copies(
     undecided
 }
 
-/// Wraps statements in a loop like `like`, with that index and without lanes; appends them as they are if there is no
-/// index.
+/// Appends a loop like `like` around `body` to `out`, with index `index` and without lanes. If `index` is `None`,
+/// appends `body` itself.
 fn wrap_in_loop(index: Option<IndexId>, like: &Loop<'_>, body: Vec<Stmt>, out: &mut Vec<Stmt>) {
     let Some(index) = index else { return out.extend(body) };
     out.push(Stmt::For {
@@ -291,9 +294,10 @@ struct Copy<'a> {
     range: Range,
     /// The index of the new loop; `None` if there is only one iteration.
     inner: Option<IndexId>,
-    /// The value of the original index.
+    /// The value of the original index in the copy.
     number: Arg,
-    /// The carried arrays that an earlier copy has already exchanged.
+    /// The carries of the original loop, if an earlier copy has already exchanged their buffers in this iteration;
+    /// otherwise empty.
     handed: &'a [Carry],
     scalars: SecondaryMap<ScalarId, Option<Arg>>,
     vars: SecondaryMap<VarId, Option<VarId>>,
@@ -318,8 +322,8 @@ impl<'a> Copy<'a> {
         }
     }
 
-    /// Emits the computation of the original index from the new one, for uses outside of addresses. Removed
-    /// later if unused.
+    /// Emits the computation of the original index from the new one, for uses outside of addresses. Dead-code
+    /// elimination removes it if there are no such uses.
     fn count(&mut self, out: &mut Vec<Stmt>) {
         let Some(inner) = self.inner else { return };
         self.number = Arg::Index(inner);
@@ -334,7 +338,7 @@ impl<'a> Copy<'a> {
         }
     }
 
-    /// Evaluates a code on the index and constants, if its value is the same in the whole range.
+    /// Returns the value of a code on the index and constants, if it is the same in the whole range; otherwise `None`.
     fn decide(&mut self, code: &Code, args: &[Arg]) -> Option<Literal> {
         let at = |i: i64| at_index(code, args, self.index, i);
         let (first, last) = (at(self.range.start)?, at(self.range.last())?);
@@ -491,7 +495,7 @@ mod tests {
         assert!(!text.contains("if"), "{text}");
     }
 
-    /// Addresses out of bounds are refused even if their computation would overflow.
+    /// The verifier must refuse addresses out of bounds, even if the computation of the address would overflow.
     #[test]
     fn addresses_at_the_end_of_the_range() {
         for stride in [i64::MAX, i64::MIN, i64::MIN + 1] {
@@ -535,7 +539,7 @@ mod tests {
                         ),
                         &[],
                     );
-                    // A loop without a breakpoint is not changed.
+                    // The program must not change if its guard does not depend on the loop index.
                     let constant = !text.contains(&format!("= {code}")) || !text.contains("i1");
                     assert!(constant, "{code} {pair}: {text}");
                 }

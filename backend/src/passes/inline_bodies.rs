@@ -1,9 +1,9 @@
 //! Inlining of loop and branch bodies.
 //!
-//! Lowering emits the body of a loop or a branch as a kernel of its own, which is called. So its memory is planned
-//! like that of any callee, the call names the memory that it reads and writes, and
-//! [`shadow`](crate::loop_ir::shadow) distinguishes its buffer versions from those of the caller. Before code
-//! generation, its statements replace the call:
+//! Lowering emits the body of a loop or a branch as a separate kernel and a call of it. So the memory of a body is
+//! planned like that of any callee, the call names the memory that the body reads and writes, and
+//! [`shadow`](crate::loop_ir::shadow) distinguishes versions of buffers (the values that a buffer holds one after the
+//! other) in the body and in the caller. Before code generation, the statements of the body replace the call:
 //!
 //! ```text
 //! kernel k0 @step inline {                        serial i0 in 100 {
@@ -17,7 +17,7 @@
 //! .. serial i0 in 100 { call k0(b0[0; 1], b1[i0; 1]) to (b0[0; 1]) frame 0 }
 //! ```
 //!
-//! Versions of buffers were checked before inlining. In the inlined body each buffer has one version.
+//! Buffer versions were checked before inlining, so in the inlined body each buffer has only one version.
 
 use super::pass::{Invariant, Pass, Run};
 use crate::loop_ir::loop_limits::unlimit;
@@ -28,7 +28,7 @@ use crate::loop_ir::{
 use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap};
 use tapeloom_ir::prim::Exactness;
 
-/// The table entry of this pass, which `super::PASSES` lists: its name, effect and requirements.
+/// The entry of this pass in the table `super::PASSES`: its name, effect and requirements.
 pub(super) const PASS: Pass = Pass {
     name: "inline_bodies",
     about: "calls of the bodies of loops and branches are inlined",
@@ -39,7 +39,7 @@ pub(super) const PASS: Pass = Pass {
 };
 
 /// Inlines the kernels marked `inline`, and drops kernels without a remaining call. A call is kept if an operand's
-/// address is known only at run time, or if the callee exchanges buffers that are not its own. Returns whether the program
+/// address is known only at run time, or if the callee exchanges its arguments or results. Returns whether the program
 /// changed.
 pub(super) fn inline_bodies(program: &mut Program) -> bool {
     if !program.callees.values().any(|k| k.inline) {
@@ -60,7 +60,8 @@ pub(super) fn inline_bodies(program: &mut Program) -> bool {
 fn spliced(kernel: &mut Kernel, callees: &PrimaryMap<KernelId, Kernel>) -> bool {
     let changed = kernel.rewrite(|kernel, body| block(kernel, callees, body));
     if changed {
-        // The inlined statements allow a more exact analysis of loop limits and of parallelism.
+        // After inlining, more trip counts and memory accesses are visible: remove iteration limits that are no longer
+        // needed, and infer again which loops are parallel.
         unlimit(kernel);
         infer_parallelism(kernel);
     }
@@ -87,9 +88,9 @@ fn block(kernel: &mut Kernel, callees: &PrimaryMap<KernelId, Kernel>, body: &mut
     changed
 }
 
-/// Returns whether a call can be inlined: all operands have addresses that depend only on loop indices, and
-/// the callee exchanges only its own workspace buffers. An operand or result may be a part of a larger
-/// buffer, which cannot be exchanged.
+/// Returns whether a call can be inlined: all operands have addresses that depend only on loop indices, and the callee
+/// exchanges only buffers of its own workspace. An argument or result may be a part of a larger buffer of the caller,
+/// and a part cannot be exchanged.
 fn fits(call: &Call, callee: &Kernel) -> bool {
     let mut own = true;
     visit(&callee.body, &mut |s| {
@@ -153,7 +154,7 @@ struct Body<'a> {
     kernel: &'a mut Kernel,
     callee: &'a Kernel,
     call: &'a Call,
-    /// Per workspace buffer or record of the callee: the new buffer in the caller.
+    /// For each buffer of the callee in its workspace or in a tape record: the new buffer in the caller.
     own: SecondaryMap<BufferId, Option<BufferId>>,
     scalars: SecondaryMap<ScalarId, Option<ScalarId>>,
     vars: SecondaryMap<VarId, Option<VarId>>,
@@ -174,7 +175,7 @@ impl Body<'_> {
         body.block(&callee.body)
     }
 
-    /// Returns the caller's buffer and address at which a buffer of the callee begins.
+    /// Returns the caller's buffer, and the address in it, at which a buffer of the callee begins.
     fn place(&mut self, buffer: BufferId) -> (BufferVersion, Address) {
         let place = |v: &View| (v.held, v.at.clone());
         let b = &self.callee.buffers[buffer];
@@ -195,7 +196,8 @@ impl Body<'_> {
 }
 
 impl Body<'_> {
-    /// Returns the caller's copy of a buffer that belongs to the callee.
+    /// Returns the caller's copy of a buffer in the callee's workspace or in a tape record; creates the copy at the
+    /// first use.
     fn own(&mut self, buffer: BufferId, place: Place) -> (BufferVersion, Address) {
         let new = self.own[buffer].unwrap_or_else(|| {
             let ty = self.callee.buffers[buffer].ty.clone();
@@ -225,8 +227,8 @@ impl Rewriter for Body<'_> {
         (held, at)
     }
 
-    /// Returns the carries on the buffers of the call, without carries that are updated in place: after inlining, both
-    /// sides of such a carry are the same buffer.
+    /// Returns the carries with the caller's buffers. Carries whose both sides are the same buffer after inlining are
+    /// left out, since they exchange nothing.
     fn carries(&mut self, carries: &[Carry]) -> Vec<Carry> {
         let mut held = |h: BufferVersion| self.place(h.buffer).0;
         let carries =

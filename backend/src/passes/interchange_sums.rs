@@ -16,10 +16,10 @@
 //!                                            }
 //! ```
 //!
-//! If the terms of a sum are not adjacent in memory, its loop over terms is the outer one, and each result is
-//! loaded and stored once for every term. If there are few terms and many results, these accesses are most of the
-//! work: for a convolution with few channels, or a filter along an axis. After the interchange, each result still
-//! adds the same terms in the same order.
+//! If the terms of a sum are not adjacent in memory, the loop over terms is the outer loop, and each result is loaded
+//! and stored once for every term. With few terms and many results, these accesses are most of the work, for example in
+//! a convolution with few channels or a filter along an axis. After the interchange, each result still adds the same
+//! terms in the same order.
 
 use super::pass::{Invariant, Pass, Run};
 use crate::loop_ir::analysis::dependence::disjoint;
@@ -34,7 +34,7 @@ use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::math::EIGHT;
 use tapeloom_ir::prim::Exactness;
 
-/// The table entry of this pass, which `super::PASSES` lists: its name, effect and requirements.
+/// The entry of this pass in the table `super::PASSES`: its name, effect and requirements.
 pub(super) const PASS: Pass = Pass {
     name: "interchange_sums",
     about: "loops over few terms that add to many results in memory become inner loops that add in registers",
@@ -44,11 +44,11 @@ pub(super) const PASS: Pass = Pass {
     run: Run::Kernels(|kernel, _| kernel.rewrite(block)),
 };
 
-/// The largest number of terms of a sum. Each term reads its own rows of the input arrays, and more rows
-/// would not fit into a cache.
+/// The largest number of terms of a sum that is interchanged. Each term reads its own rows of the input arrays, and
+/// more rows would not fit into a cache.
 const MOST_TERMS: usize = 64;
 
-/// The largest number of results that an iteration adds to; each needs a variable in a register.
+/// The largest number of results that one iteration may add to; each result needs a variable in a register.
 const MOST_SUMS: usize = 16;
 
 /// The smallest number of iterations over results for which vectorization is worth it.
@@ -74,8 +74,8 @@ fn block(kernel: &mut Kernel, body: &mut Vec<Stmt>) -> bool {
     changed
 }
 
-/// Serial loops over terms around parallel loops over results, whose innermost body adds to elements that do not
-/// depend on the term.
+/// A nest of serial loops over the terms of sums, around parallel loops over the results. Its innermost body adds to
+/// elements whose addresses do not depend on the term.
 struct Sums<'a> {
     /// The loops over terms, outermost first, each with the statements before its inner loop.
     terms: Vec<(Loop<'a>, &'a [Stmt])>,
@@ -111,7 +111,8 @@ impl<'a> Sums<'a> {
         (worth && !sums.terms.is_empty() && sums.adds(kernel)).then_some(sums)
     }
 
-    /// Returns the position in `elements` of the accumulated element at an address, if there is one.
+    /// Returns the position in `self.elements` of the element at `address` of `held`; `None` if it is not an
+    /// accumulated element.
     fn place(&self, held: BufferVersion, address: &Address) -> Option<usize> {
         self.elements.iter().position(|(h, a)| *h == held && *a == address)
     }
@@ -135,12 +136,13 @@ impl<'a> Sums<'a> {
         }
         let mut loaded = vec![false; self.elements.len()];
         let mut stored = vec![false; self.elements.len()];
-        // Values that hold an element as it was before the iteration.
+        // For each value that was loaded from an accumulated element before the element was stored: the position of the
+        // element.
         let mut before: SecondaryMap<ScalarId, Option<usize>> = SecondaryMap::new();
         let ahead = self.terms.iter().chain(&self.results).flat_map(|(_, ahead)| *ahead);
         for stmt in ahead.chain(self.body) {
-            // Whether a value in `before` is read after its element was stored; by then the variable that
-            // replaces the element holds another value.
+            // Whether the statement reads a value in `before` after the element of this value was stored. Then the
+            // variable that replaces the element already holds another value.
             let mut late = false;
             stmt.args(&mut |arg| {
                 late |= matches!(arg, Arg::Scalar(s) if before[s].is_some_and(|e| stored[e]));
@@ -182,9 +184,9 @@ impl<'a> Sums<'a> {
     }
 
     /// Returns whether an element depends on its earlier value through a library function that is inlined in vectors,
-    /// such as `tanh`. Such an iteration is a long sequence of dependent operations. With the loop over results inside,
-    /// the processor overlaps the operations of several vectors of results. The additional load and store cost little
-    /// in comparison.
+    /// such as `tanh`. Then the iterations for one element are a long sequence of dependent operations, and the nest is
+    /// better not interchanged: with the loop over results inside, the processor overlaps the operations of several
+    /// vectors of results, and the additional load and store cost little in comparison.
     fn waits(&self, kernel: &Kernel, before: &SecondaryMap<ScalarId, Option<usize>>) -> bool {
         let mut depends: SecondaryMap<ScalarId, bool> = SecondaryMap::new();
         let mut waits = false;
@@ -202,8 +204,8 @@ impl<'a> Sums<'a> {
         waits
     }
 
-    /// Returns the initial constant of all elements, if the preceding statement stores it to exactly these
-    /// elements.
+    /// If the preceding statement `fill` stores one constant to exactly the accumulated elements, returns this
+    /// constant.
     fn filled(&self, kernel: &Kernel, fill: &Stmt) -> Option<Literal> {
         let fill = fill.counted().filter(|l| l.carries.is_empty())?;
         let [Stmt::Store { held, address, value: Arg::Literal(first), guard: None }] = fill.body
@@ -214,8 +216,8 @@ impl<'a> Sums<'a> {
         let every = *address == Address { offset: 0, terms: vec![(fill.index, 1)], dynamic: None };
         let results = iterations(&self.results).saturating_mul(self.elements.len());
         let these = self.elements.iter().all(|(h, _)| h == held);
-        // Each iteration stores one distinct element, so if there are as many iterations as elements, all elements
-        // are covered.
+        // Each iteration of `fill` stores one distinct element. So if there are as many iterations as elements, the
+        // fill covers all elements.
         (every && these && fill.extent == whole && results == whole).then_some(*first)
     }
 
@@ -261,8 +263,7 @@ fn iterations(loops: &[(Loop<'_>, &[Stmt])]) -> usize {
     loops.iter().fold(1, |n, (l, _)| n.saturating_mul(l.extent))
 }
 
-/// Returns whether a statement (a load, or at most one operation) is cheap enough to be recomputed for every
-/// result.
+/// Returns whether a statement is cheap enough to be recomputed for every result: a load, or at most one operation.
 fn is_cheap(stmt: &Stmt) -> bool {
     match stmt {
         Stmt::Let { expr: Expr::Load { .. }, .. } => true,

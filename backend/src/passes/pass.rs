@@ -45,8 +45,9 @@ pub struct Pass {
     pub(super) run: Run,
 }
 
-/// The function of a pass, by the unit that it rewrites. It returns whether it changed the kernel or the program; in debug
-/// builds, [`Pass::apply`] compares this answer with the fingerprints of the program before and after the pass.
+/// The function of a pass, which rewrites either one kernel or a whole program. It returns whether it changed anything.
+/// In debug builds, [`Pass::apply`] checks this answer against the fingerprints of the program before and after the
+/// pass.
 #[derive(Clone, Copy)]
 pub(super) enum Run {
     /// Runs on each kernel separately.
@@ -56,8 +57,8 @@ pub(super) enum Run {
 }
 
 impl Pass {
-    /// Creates a pass for tests of [lists](super::List). It accepts every well-formed program, and must compute the
-    /// same bits. Its function returns whether it changed the program.
+    /// Creates a pass for tests of [pipelines](super::List). The pass takes every well-formed program, and must
+    /// preserve the bits of results. `run` returns whether it changed the program.
     pub const fn custom(
         name: &'static str,
         run: fn(&mut Program, &mut Context) -> Result<bool, Problem>,
@@ -103,7 +104,8 @@ impl fmt::Debug for Pass {
     }
 }
 
-/// A property of programs between two passes. Each variant implies the ones before it.
+/// A property that a program has before or after a pass. Each variant includes the properties of the variants before
+/// it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Invariant {
     /// The program is [well-formed](check_form). Proofs that addresses stay within their buffers may be missing.
@@ -151,7 +153,7 @@ impl Choice {
     /// All options.
     pub const ALL: [Choice; 4] = [Choice::Plain, Choice::WriteOut, Choice::Private, Choice::Few];
 
-    /// Returns the option's name, which is printed after that of the pass.
+    /// Returns the option's name, which is printed after the name of the pass; an empty text for `Plain`.
     pub fn name(self) -> &'static str {
         match self {
             Choice::Plain => "",
@@ -167,7 +169,7 @@ impl Choice {
 pub struct Step {
     /// The pass.
     pub pass: &'static Pass,
-    /// The option that the pass gets here.
+    /// The option with which the pass runs at this place.
     pub choice: Choice,
     /// The reason why the pass runs at this place.
     pub why_here: &'static str,
@@ -186,7 +188,7 @@ impl fmt::Display for Step {
     }
 }
 
-/// An array in the entry's workspace that `hoist_invariant` fills ahead of loops.
+/// An array in the workspace of the entry kernel that `hoist_invariant` fills ahead of loops.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Hoisted {
     /// The array.
@@ -200,7 +202,7 @@ pub(crate) struct Hoisted {
 pub struct WorkDivision {
     /// The first line of the statement's text, such as `for i0 in 100000 lanes 8`.
     pub header: String,
-    /// The equations that the statement computes, with the user's lines.
+    /// The equations that the statement computes, with their lines in the user's source.
     pub origins: Origins,
     /// The number of pieces into which the statement is cut, or the reason why it runs on one thread.
     pub pieces: Result<usize, String>,
@@ -217,7 +219,7 @@ pub struct Context {
     pub factors: Vec<u64>,
     /// Input of `redundant_memory`: whether different arrays may overlap.
     pub overlap: bool,
-    /// Output of `hoist_invariant`: the arrays that steps fill ahead of their loops.
+    /// Output of `hoist_invariant`: the arrays of the entry kernel that hold hoisted values.
     pub(crate) hoisted: Vec<Hoisted>,
     /// Output of `cut_pieces`: the report on the loops with enough work for several threads.
     pub(crate) divisions: Vec<WorkDivision>,

@@ -1,7 +1,7 @@
 //! Pipelines: the lists of passes on the loop IR. The order of passes is stated only here.
 //!
-//! A step of a list is a pass with the reason why it stands there. Tests run the same lists as users, as a whole or
-//! step by step ([`List::observed`]).
+//! A step of a list is a pass, with the reason why it runs at this place of the list. Tests run the lists that users
+//! run, as a whole or step by step ([`List::observed`]).
 //!
 //! In debug builds, the program is verified after each step; an error names the step that broke it.
 
@@ -22,7 +22,7 @@ pub struct List {
     pub name: &'static str,
     /// A sentence that says for which target the list is.
     pub about: &'static str,
-    /// The invariant of the programs that the list takes.
+    /// The invariant that a program must satisfy before the list runs.
     pub begins: Invariant,
     /// The passes with their options and reasons.
     pub steps: &'static [Step],
@@ -110,8 +110,8 @@ pub static NATIVE: List = List {
     ],
 };
 
-/// The passes for objects, after `NATIVE`: library calls become loops, because objects contain all functions that they
-/// call.
+/// The passes for object files, which run after `NATIVE`: library calls become loops, because an object file contains
+/// all functions that it calls.
 pub static OBJECT: List = List {
     name: "object",
     about: "the pass for objects, behind `native`",
@@ -122,8 +122,8 @@ pub static OBJECT: List = List {
     )],
 };
 
-/// The passes for printed Rust source. The loops stay as written, without lanes, pieces and shared memory, so that
-/// people can read them.
+/// The passes for printed Rust source. Loops stay as in the lowered program, without lanes, pieces and shared memory,
+/// so that people can read them.
 pub static RUST_SOURCE: List = List {
     name: "rust_source",
     about: "the passes before Rust source, which leave loops as written; `object` follows",
@@ -170,7 +170,7 @@ pub static AS_WRITTEN: List = List {
     ],
 };
 
-/// The passes for the simulated machine if loops are unrolled; they run after `AS_WRITTEN`.
+/// The passes for the simulated machine if loops are unrolled. They run after `AS_WRITTEN`.
 pub static STUDY: List = List {
     name: "study",
     about: "the passes for the simulated machine if loops are unrolled, after `as_written`",
@@ -191,8 +191,8 @@ pub static STUDY: List = List {
     ],
 };
 
-/// The largest number of statements of a program that debug builds verify after each step. Larger programs are
-/// verified only when they are compiled, as all programs are.
+/// Debug builds verify a program after each step if it has at most this many statements. Larger programs, like all
+/// programs, are verified when they are compiled.
 const VERIFIED: usize = 256;
 
 impl List {

@@ -1,4 +1,4 @@
-//! Memory planning: gives every buffer of the workspace its offset, after other passes have removed statements.
+//! Memory planning: gives every buffer of the workspace its offset. It runs after other passes have removed statements.
 //!
 //! ```text
 //! workspace 192                                      workspace 64
@@ -16,9 +16,9 @@
 //! no iteration reads elements of the buffer from an earlier iteration (`loop_ir/analysis/block_local.rs`); otherwise the
 //! scope is the innermost block around it that runs at most once.
 //!
-//! The buffers with one scope get their offsets together (`workspace.rs`). The blocks inside a statement share one range
-//! of bytes, which is as large as the largest of them needs. The frame of a called kernel is placed like a buffer whose
-//! lifetime is the call.
+//! The offsets of all buffers with the same scope are chosen together (`workspace.rs`). The blocks inside a statement
+//! share one range of bytes, which is as large as the largest of these blocks needs. The frame (workspace) of a called
+//! kernel is placed like a buffer whose lifetime is the call.
 //!
 //! The bodies of loops with independent iterations, or with vector lanes, are no scopes: these iterations may not access
 //! memory of one another.
@@ -35,7 +35,7 @@ use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Exactness;
 use tapeloom_ir::{OrderedMap, Problem};
 
-/// The table entry of this pass, which `super::PASSES` lists: its name, effect and requirements.
+/// The entry of this pass in the table `super::PASSES`: its name, effect and requirements.
 pub(crate) const PASS: Pass = Pass {
     name: "plan_memory",
     about: "buffers of the workspace share memory if their lifetimes are disjoint; unused ones have none",
@@ -65,8 +65,8 @@ fn plan_memory(program: &mut Program, page_bytes: usize) -> Result<bool, Problem
     Ok(changed)
 }
 
-/// Plans the memory of a kernel; `frames` has the size in bytes of each callee's workspace. Returns whether anything
-/// changed.
+/// Plans the memory of a kernel; `frames` has the size in bytes of each callee's workspace. Returns whether an offset
+/// or the size of the workspace changed.
 fn plan_kernel(
     kernel: &mut Kernel,
     filled: &PrimaryMap<KernelId, Vec<bool>>,
@@ -135,7 +135,8 @@ impl Region {
     }
 }
 
-/// Sets the frames of the calls of a block, in the order of the statements. Sets `changed` if a frame moved.
+/// Sets the frame offsets of the calls in a block: `frames` yields one offset for each call, in the order of the
+/// statements. Sets `changed` if an offset changed.
 fn place_frames(body: &mut [Stmt], frames: &mut impl Iterator<Item = usize>, changed: &mut bool) {
     for stmt in body {
         if let Stmt::Call(call) = stmt
@@ -161,14 +162,14 @@ struct Block<'a> {
     /// The position of the statement that contains the block; `None` for the body of the kernel.
     parent: Option<Position>,
     depth: usize,
-    /// The innermost block that runs at most once per run of the kernel, among this block and those around it.
+    /// The innermost block, among this block and the blocks around it, that runs at most once per run of the kernel.
     once: BlockId,
-    /// The innermost block that is in no loop with independent iterations or lanes, among this block and those around
-    /// it.
+    /// The innermost block, among this block and the blocks around it, that is in no loop with independent iterations
+    /// or lanes.
     serial: BlockId,
 }
 
-/// The blocks of a kernel, with each block after the one around it, and the statements that need memory.
+/// The blocks of a kernel, each block after the block around it, and the statements that need memory.
 struct Blocks<'a> {
     region: Region,
     blocks: PrimaryMap<BlockId, Block<'a>>,
@@ -178,7 +179,7 @@ struct Blocks<'a> {
     calls: Vec<(Position, KernelId)>,
 }
 
-/// The memory of a kernel, in bytes from the beginning of its workspace.
+/// The planned memory of a kernel; all offsets are in bytes from the beginning of its workspace.
 struct Placed {
     places: Vec<(BufferId, Place)>,
     /// The offset of the frame of each call, in the order of the statements.
@@ -186,7 +187,7 @@ struct Placed {
     peak: usize,
 }
 
-/// A part of the memory of a block.
+/// A part of the memory of a block, which gets an offset of its own.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Part {
     Buffer(BufferId),
@@ -246,7 +247,7 @@ impl<'a> Blocks<'a> {
         a
     }
 
-    /// Returns the position in `block` of the statement that is the statement at `at` or contains it.
+    /// Returns the position in `block` of the statement that is at `at`, or that contains the statement at `at`.
     fn within(&self, block: BlockId, at: Position) -> usize {
         let (mut here, mut position) = at;
         while here != block
@@ -257,7 +258,8 @@ impl<'a> Blocks<'a> {
         position
     }
 
-    /// For each buffer in the workspace that a statement names, returns the block in which the buffer is needed.
+    /// Returns the scope of each buffer in the workspace that a statement names: the block for whose run the buffer
+    /// needs memory.
     fn scopes(
         &self,
         kernel: &Kernel,
@@ -285,7 +287,8 @@ impl<'a> Blocks<'a> {
         scopes
     }
 
-    /// Returns the offsets in a kernel's memory; `None` if the memory exceeds the address space.
+    /// Chooses the offsets of all buffers and frames of a kernel; returns `None` if the memory exceeds the address
+    /// space.
     fn plan(
         &self,
         kernel: &Kernel,
@@ -316,7 +319,8 @@ impl<'a> Blocks<'a> {
             let lives: Vec<Lifetime> = parts[id].iter().map(|(_, life)| *life).collect();
             (offsets[id], peak) = workspace::plan(&lives, page_bytes)?;
             if let (Some((parent, at)), true) = (self.blocks[id].parent, peak > 0) {
-                // Blocks of one statement follow one another, so only the last part can belong to the same statement.
+                // Blocks inside one statement are visited one after the other, so only the last part can belong to the
+                // same statement.
                 match parts[parent].last_mut().filter(|(part, _)| *part == Part::Inside(at)) {
                     Some((_, life)) => life.bytes = life.bytes.max(peak),
                     None => {

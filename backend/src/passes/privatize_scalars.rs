@@ -15,9 +15,9 @@
 //! }                                         }
 //! ```
 //!
-//! A declaration moves into the innermost block that contains all uses of its variable, if that block sets the
-//! variable before it reads it. Loops that were serial only because of such a variable become parallel, and sums in
-//! different iterations become independent chains.
+//! The declaration of a variable moves into the innermost block that contains all uses of the variable, if that block
+//! sets the variable before it reads it. Loops that were serial only because of such a variable become parallel, and
+//! sums in different iterations become independent chains of additions.
 
 use super::pass::{Invariant, Pass, Run};
 use crate::loop_ir::{Arg, Kernel, Stmt, VarId, infer_parallelism};
@@ -26,7 +26,7 @@ use tapeloom_ir::OrderedMap;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Exactness;
 
-/// The table entry of this pass, which `super::PASSES` lists: its name, effect and requirements.
+/// The entry of this pass in the table `super::PASSES`: its name, effect and requirements.
 pub(super) const PASS: Pass = Pass {
     name: "privatize_scalars",
     about: "a variable that each iteration sets before reading becomes local to the iteration",
@@ -36,7 +36,7 @@ pub(super) const PASS: Pass = Pass {
     run: Run::Kernels(|kernel, _| privatize_scalars(kernel)),
 };
 
-/// Privatizes the variables of a kernel. Returns whether any declaration moved.
+/// Privatizes the variables of a kernel. Returns whether any variable's declaration moved.
 fn privatize_scalars(kernel: &mut Kernel) -> bool {
     let moves = Uses::of(&kernel.body).moves();
     if moves.is_empty() {
@@ -79,7 +79,7 @@ struct Uses {
     used: SecondaryMap<VarId, Vec<Use>>,
 }
 
-/// The change of a statement when declarations move.
+/// The change of a statement when the declaration of its variable moves.
 #[derive(Clone, Copy)]
 enum Move {
     /// The statement is removed: it declares or sets a variable whose declaration moves into a later block.
@@ -133,8 +133,8 @@ impl Uses {
         a
     }
 
-    /// Returns whether a declaration may move from one block into a block inside it: only nests and counted loops are
-    /// between.
+    /// Returns whether a declaration may move from the block `from` into the block `to` inside it: all blocks between
+    /// must be nests or bodies of counted loops.
     fn is_open(&self, from: BlockId, to: BlockId) -> bool {
         let mut block = to;
         while self.blocks[block].depth > self.blocks[from].depth {
@@ -151,12 +151,13 @@ impl Uses {
         let mut moves = OrderedMap::default();
         for (var, used) in self.used.iter() {
             let Some(mut declared) = self.declared[var] else { continue };
-            // For each use, the innermost block around this use and all later ones.
+            // For each use, compute the innermost block that contains this use and all later uses.
             let mut around: Vec<BlockId> = used.iter().map(|u| u.at.0).collect();
             for n in (1..around.len()).rev() {
                 around[n - 1] = self.common(around[n - 1], around[n]);
             }
-            // After a move, the statement that set the variable declares it, and may move to the uses behind it.
+            // After a move, the statement that set the variable declares it, and this declaration may move on to the
+            // uses after it.
             for (next, block) in used.iter().zip(around) {
                 let first = next.at.0 == block && next.sets || planted(Fault::OwnOfTheIteration);
                 if !first || !self.is_open(declared.0, block) {
@@ -171,7 +172,8 @@ impl Uses {
     }
 }
 
-/// Changes the statements at the positions in `moves`, in the block whose number is `next` and in the blocks inside it.
+/// Applies `moves` to the statements of a block and of the blocks inside it. `next` is the number of the block, and
+/// becomes the number of the next block in program order.
 fn apply(body: &mut Vec<Stmt>, moves: &OrderedMap<Position, Move>, next: &mut usize) {
     let here = BlockId::new(*next);
     *next += 1;
@@ -243,8 +245,8 @@ mod tests {
 
     #[test]
     fn live_variables_are_not_privatized() {
-        // The declaration stays if the value is read in the next iteration, read after the loop, or set only
-        // in a branch.
+        // The declaration stays if the value of the variable is read in the next iteration, read after the loop, or set
+        // only in a branch.
         for body in [
             "nest { var v0: f64 = 2.0 serial i0 in 4 { %0: f64 = convert{to=f64} v0 store b1[i0], %0
                v0 = 1.0 } }",

@@ -1,9 +1,10 @@
-//! Register promotion (Cooper, Lu, 1997): elements at constant addresses, which a loop works in, become variables.
+//! Register promotion (Cooper, Lu, 1997): array elements at constant addresses that a loop reads and writes become
+//! variables.
 //!
-//! A scan over scalars carries a few elements, and the temporaries of its body are in memory, too, because the body
-//! was lowered as a kernel. In a serial loop, buffers that are accessed only at constant addresses are promoted:
-//! their elements are loaded before the loop unless the loop stores them first, and stored after the loop if they
-//! may be read later.
+//! A scan over scalars carries a few elements. The temporaries of its body are in memory, too, because the body was
+//! lowered as a separate kernel. In a serial loop, buffers that are accessed only at constant addresses are promoted:
+//! their elements are loaded before the loop, unless the loop stores them first, and stored after the loop if later
+//! code may read them.
 //!
 //! ```text
 //!                                        %5: f64 = load b0[0]
@@ -33,7 +34,7 @@ use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Exactness;
 use tapeloom_ir::{Code, Dtype, Literal};
 
-/// The table entry of this pass, which `super::PASSES` lists: its name, effect and requirements.
+/// The entry of this pass in the table `super::PASSES`: its name, effect and requirements.
 pub(super) const PASS: Pass = Pass {
     name: "promote_memory",
     about: "elements at fixed indices that a sequential loop updates become variables of the loop",
@@ -48,9 +49,9 @@ pub(super) const PASS: Pass = Pass {
 /// An element of a buffer: the buffer and the offset in elements.
 type Element = (BufferId, i64);
 
-/// Promotes memory in the serial loops of a kernel. If `own` is set, only workspace that no other loop accesses is
-/// promoted: after loops were split, another part may access the same memory, or other values may be at its offset.
-/// Returns whether any loop changed.
+/// Promotes memory in the serial loops of a kernel. If `own` is set, only workspace buffers that no other loop accesses
+/// are promoted: after loops were split, another range of the same loop may access the buffer, or other values may be
+/// at its offset. Returns whether any loop changed.
 fn promote_memory(kernel: &mut Kernel, machine: &MachineModel, own: bool) -> bool {
     let mut mentions = SecondaryMap::new();
     count(&kernel.body, &mut mentions);
@@ -74,7 +75,8 @@ fn block(
     let mut changed = false;
     for stmt in body {
         let in_order = match stmt.shape().flow {
-            // Loops without iterations read nothing, and a loop of one iteration gains nothing.
+            // Skip loops without iterations, which must not load elements, and loops of one iteration, where promotion
+            // gains nothing.
             Flow::For { parallelism: Parallelism::Serial, extent, .. } => {
                 !matches!(extent, Extent::Constant(0 | 1))
             }
@@ -106,8 +108,8 @@ fn count(body: &[Stmt], mentions: &mut SecondaryMap<BufferId, usize>) {
     visit(body, &mut |s| s.buffers(&mut |b| mentions[b] += 1));
 }
 
-/// Promotes memory in one loop. Returns the statements that declare the variables before it, and those that store
-/// them after it; `None` if no element is promoted.
+/// Promotes memory in one loop. Returns the statements that declare the variables before the loop, and the statements
+/// that store the variables to memory after the loop; `None` if no element is promoted.
 fn in_registers(
     kernel: &mut Kernel,
     mentions: &SecondaryMap<BufferId, usize>,
@@ -131,8 +133,8 @@ fn in_registers(
     if chosen.is_empty() {
         return None;
     }
-    // In a nested loop, a buffer that only this loop accesses may still hold values from the previous iteration of the
-    // surrounding loop.
+    // In a nested loop, promote a buffer that only this loop accesses only if each run of the loop stores it first.
+    // Otherwise it may hold values from the previous iteration of the surrounding loop.
     let fresh = |e: &Element| stmt.blocks().iter().find_map(|b| stores_first(b, *e)) == Some(true);
     if within && chosen.keys().any(|e| only_here(e.0) && !fresh(e)) {
         return None;
@@ -164,7 +166,7 @@ fn in_registers(
     Some([before, behind])
 }
 
-/// Returns the statements that load an element and declare a variable with its value.
+/// Returns the statements that load an element and declare the variable `var` with its value.
 pub(super) fn loaded(
     kernel: &mut Kernel,
     held: BufferVersion,
@@ -176,12 +178,13 @@ pub(super) fn loaded(
     [Stmt::Let { value, expr }, Stmt::Var { var, init: Arg::Scalar(value) }]
 }
 
-/// Returns a store of a variable to its element.
+/// Returns the store of a variable to the element that it replaces.
 pub(super) fn put_back(held: BufferVersion, address: Address, var: VarId) -> Stmt {
     Stmt::Store { held, address, value: Arg::Var(var), guard: None }
 }
 
-/// Returns the statement that reads the variable of a promoted element instead of loading the element.
+/// Returns the statement that copies the variable of a promoted element into `value`; it replaces a load of the
+/// element.
 pub(super) fn read(value: ScalarId, dtype: Dtype, var: VarId) -> Stmt {
     Stmt::Let { value, expr: Expr::Code(Code::Convert(dtype), vec![Arg::Var(var)]) }
 }
@@ -210,7 +213,8 @@ fn stores_first(body: &[Stmt], element: Element) -> Option<bool> {
     })
 }
 
-/// The use of a promoted element: its buffer version after the loop, and whether the loop stores it.
+/// The use of a promoted element: the number of its buffer's version after the loop (versions are the values that a
+/// buffer holds one after the other), and whether the loop stores the element.
 type Use = (u32, bool);
 
 /// Returns the elements that a loop's body accesses and that are promoted, each with its use.
@@ -222,7 +226,8 @@ fn chosen(kernel: &Kernel, machine: &MachineModel, body: &[Stmt]) -> BTreeMap<El
         carried.extend(s.carries());
         let element = s.shape().element.is_some();
         s.accesses(&mut |a| {
-            // Each iteration works in another record of a tape, so elements of records are not promoted.
+            // Each iteration accesses another record of a dynamic tape (the residuals of one iteration), so elements of
+            // records are not promoted.
             let record = matches!(kernel.buffers[a.held.buffer].place, Place::Record { .. });
             let constant = a.address.terms.is_empty() && a.address.dynamic.is_none();
             if record || !element || !constant || a.guard.is_some() {
@@ -278,11 +283,12 @@ fn chosen(kernel: &Kernel, machine: &MachineModel, body: &[Stmt]) -> BTreeMap<El
 struct Promote<'a> {
     dtypes: &'a PrimaryMap<VarId, Dtype>,
     vars: BTreeMap<Element, VarId>,
-    /// The known values of elements at this point.
+    /// The elements whose values are known at this point, with the values.
     known: BTreeMap<Element, Arg>,
     /// Per removed load: the value that replaces it.
     scalars: SecondaryMap<ScalarId, Option<Arg>>,
-    /// The statements that the next loop appends to its body, to exchange variables of carried buffers.
+    /// The statements to append to the body of the next loop: they exchange the variables of buffers that the loop
+    /// carries.
     exchange: Vec<Stmt>,
 }
 
@@ -292,7 +298,7 @@ impl Promote<'_> {
         self.vars.get(&element).map(|v| (element, *v))
     }
 
-    /// Removes the elements that a statement, or a nested one, stores from the known values.
+    /// Removes from `known` the elements that a statement, or a statement nested in it, stores.
     fn invalidate(&mut self, stmt: &Stmt) {
         if planted(Fault::Registers) {
             return;
@@ -346,8 +352,8 @@ impl Rewriter for Promote<'_> {
         let mut out = Vec::with_capacity(body.len());
         self.statements(body, &mut out);
         out.extend(exchange);
-        // Values that became known inside a block are unknown after it. For elements that the block stores, known
-        // values were removed before the block.
+        // Values that became known inside the block are unknown after it. Elements that the block stores were removed
+        // from `known` before the block was rewritten.
         self.known = known;
         out
     }
@@ -439,7 +445,7 @@ mod tests {
         let inside = &text[text.find("serial").unwrap()..];
         let inside = &inside[..inside.find("\n    }").unwrap()];
         assert!(!inside.contains("load") && !inside.contains("store"), "{text}");
-        // The temporaries of the body are never in memory, and the index is used directly.
+        // The temporaries of the body (`b1` and `b3`) are never in memory, and the index is used directly.
         assert_eq!((stores(&text, "b1"), stores(&text, "b3")), (0, 0), "{text}");
         assert!(inside.contains("= convert{to=f64} i0"), "{text}");
     }

@@ -1,10 +1,11 @@
-//! Contraction recognition: loops that are products of thin matrices, which lowering fused with others, become
-//! contractions.
+//! Contraction recognition: loops that multiply thin matrices become contractions. Lowering may have fused such
+//! products with other loops.
 //!
-//! A vector times a matrix, a few rows times a matrix, or an outer product that is added to a matrix is a nest of
-//! two loops around a multiplication. Such loops use each loaded element once. Cranelift offers vectors of 128 bits
-//! for them; hand-written functions (`runtime/small_gemm`) use wider ones. So a nest of two loops that only
-//! computes products becomes contractions. Their sums have the same number of lanes as the loops would have had:
+//! A vector times a matrix, a few rows times a matrix, or an outer product that is added to a matrix is a nest of two
+//! loops around a multiplication. Such loops use each loaded element once. Cranelift offers vectors of 128 bits for
+//! them; hand-written functions (`runtime/small_gemm`) use larger vectors. So a nest of two loops that only computes
+//! products becomes contractions. The sums of these contractions have the number of lanes that the loops would have
+//! had:
 //!
 //! ```text
 //! for i0 in 32 {                                          contract f64 1 x 32 x 32 lanes 1:
@@ -24,10 +25,10 @@
 //!
 //! `nest.rs` finds the products and sums, and `contract.rs` builds the contractions.
 //!
-//! Rounding does not change: the same products are added in the same order, or in the order of a fold in lanes. A
-//! loop around a single product becomes a dimension of the product. If a loop also does something else with the
-//! product, it is split first (`fission.rs`). Loops remain loops if the functions would have no vector form for
-//! them, or if they are too small to be worth a call.
+//! Rounding does not change: the same products are added in the same order, or in the order of a fold in lanes. If a
+//! loop surrounds a single product, the loop becomes a dimension of the product. If a loop also does something else
+//! with the product, it is split first (`fission.rs`). Loops remain loops if they are too small to be worth a call, or
+//! if the hand-written functions would have no vector form for them.
 //!
 //! The simulated accelerator does not run this pass.
 
@@ -45,7 +46,7 @@ use nest::{Nest, plain};
 use std::collections::BTreeSet;
 use tapeloom_ir::prim::Exactness;
 
-/// The table entry of this pass, which `super::PASSES` lists: its name, effect and requirements.
+/// The entry of this pass in the table `super::PASSES`: its name, effect and requirements.
 pub(super) const PASS: Pass = Pass {
     name: "recognize_contractions",
     about: "loops that compute products of thin matrices become contractions",
@@ -55,19 +56,20 @@ pub(super) const PASS: Pass = Pass {
     run: Run::Kernels(|kernel, _| recognize_contractions(kernel)),
 };
 
-// These numbers are not part of the machine model: whether a loop is a contraction, and in how many lanes,
-// determines the bits of its result.
+// These numbers are not in the machine model, because they must be equal on all machines: whether a loop becomes a
+// contraction, and with how many lanes, determines the bits of its result.
 
-/// The smallest number of multiplications of a contraction that is worth a call.
+/// The smallest number of multiplications for which a contraction is worth a call.
 const LEAST: usize = 64;
 
-/// The smallest number of adjacent columns (or rows, if those are adjacent in memory) that is worth a call.
+/// The smallest number of adjacent columns (or adjacent rows, if rows are adjacent in memory) for which a contraction
+/// is worth a call.
 const NARROWEST: usize = 4;
 
-/// The largest distance, in statements, between a product and the statement that clears its result.
+/// The largest distance, in statements, between a product and the earlier statement that stores zeros to its result.
 const NEAR: usize = 8;
 
-/// The bytes of the partial sums of a contraction: a vector of 512 bits.
+/// The number of bytes of a contraction's partial sums: a vector of 512 bits.
 const SUMS_BYTES: usize = 64;
 
 /// Replaces the loops of a kernel that are products by contractions. Returns whether there were any.
@@ -99,7 +101,8 @@ fn block(k: &mut Kernel, body: &mut Vec<Stmt>) -> bool {
 /// The statements that replace a nest of two loops.
 #[derive(Default)]
 struct NestReplacement {
-    /// The positions of the preceding statements that clear the sums, ascending. They are removed.
+    /// The positions of the preceding statements that store zeros to the results, ascending. These statements are
+    /// removed.
     fills: BTreeSet<usize>,
     stmts: Vec<Stmt>,
 }
@@ -110,8 +113,9 @@ impl NestReplacement {
         Nest::of(k, stmt)?.contractions(before)
     }
 
-    /// Splits a loop into one loop for each inner loop and for the statements between, and returns the result
-    /// if all inner loops become contractions; `before` holds the statements ahead of the loop.
+    /// Splits a loop into a sequence of loops: one for each inner loop and one for the statements between inner loops.
+    /// Returns the resulting statements if all inner loops become contractions. `before` holds the statements ahead of
+    /// the loop.
     fn after_fission(k: &mut Kernel, stmt: &Stmt, before: &[Stmt]) -> Option<NestReplacement> {
         let mut found = NestReplacement::default();
         for SplitLoop { stmt, is_product } in distributed(k, stmt)? {
@@ -127,7 +131,8 @@ impl NestReplacement {
     }
 }
 
-/// Returns a loop around one contraction as one contraction with more rows, more columns or a batch dimension.
+/// If a loop contains only a contraction, returns one contraction for the whole loop, with more rows, more columns or
+/// another batch dimension.
 fn extend_by_loop(stmt: &Stmt) -> Option<Contract> {
     let Loop { index, extent, parallelism, body: [Stmt::Contract(c)], origins, .. } = plain(stmt)?
     else {
@@ -149,7 +154,7 @@ fn extend_by_loop(stmt: &Stmt) -> Option<Contract> {
     } else if more && c.n == 1 && lhs == 0 {
         (c.n, c.rhs.column, c.out.column) = (extent, rhs, out);
     } else if out == 0 && !c.accumulate {
-        // Each iteration overwrites the result of the previous one, but a batch would add to it.
+        // Each iteration overwrites the result of the previous one, but iterations of a batch loop would be added.
         return None;
     } else {
         c.batch.insert(0, (extent, lhs, rhs, out));

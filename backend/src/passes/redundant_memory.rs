@@ -9,10 +9,10 @@
 //! store b1[i0 + 1], %3                     store b1[i0 + 1], %3
 //! ```
 //!
-//! An element keeps its value until a store that may alias it: a store to the same buffer, unless the addresses
-//! provably differ, or, if arrays may *overlap*, to any other array that is not kept (tapes have their own memory).
-//! A store is dead if the same element is stored again before anything may read it. Known values enter branches and
-//! loops as far as that is sound: a branch starts with the values known before it, a loop with none.
+//! The value of an element is known until a store that may alias the element: a store to the same buffer, unless the
+//! addresses provably differ. If arrays may *overlap*, it may also be a store to any other array, except tapes, which
+//! have their own memory. A store is dead if the same element is stored again before anything may read it. The values
+//! known before a branch are also known at its start; at the start of a loop, no value is known.
 //!
 //! Lowering stores and loads every value once, so the pass finds little until loops are [unrolled](super::unroll).
 
@@ -25,7 +25,7 @@ use tapeloom_ir::OrderedSet;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Exactness;
 
-/// The table entry of this pass, which `super::PASSES` lists: its name, effect and requirements.
+/// The entry of this pass in the table `super::PASSES`: its name, effect and requirements.
 pub(super) const PASS: Pass = Pass {
     name: "redundant_memory",
     about: "repeated loads and overwritten stores in straight-line code are dropped",
@@ -62,8 +62,8 @@ struct Element {
 }
 
 impl Element {
-    /// Returns whether the address has the same value as long as its scalars have. An address with a variable may
-    /// change.
+    /// Returns whether the address contains no variable. Two evaluations of an address with a variable may give
+    /// different elements, because the variable may change between them.
     fn is_fixed(&self) -> bool {
         !matches!(self.address.dynamic, Some(Arg::Var(_)))
     }
@@ -82,7 +82,7 @@ impl Alike {
         !(apart && a.is_fixed() || planted(Fault::ReuseAlias))
     }
 
-    /// Returns whether two elements are certainly the same.
+    /// Returns whether two accesses are certainly to the same element.
     #[inline]
     fn is(&self, a: &Element, b: &Element) -> bool {
         a.held.buffer == b.held.buffer && a.address == b.address && a.is_fixed()
@@ -94,6 +94,7 @@ struct Loads<'a> {
     alike: &'a Alike,
     /// The elements whose values are known at this point, with the values.
     known: Vec<(Element, Arg)>,
+    /// For each removed load: the value that replaces it.
     same: SecondaryMap<ScalarId, Option<Arg>>,
     /// Whether a load was removed.
     changed: bool,
@@ -111,11 +112,11 @@ impl Loads<'_> {
         self.known.retain(|(known, _)| !alike.may(known, stored));
     }
 
-    /// Removes the known elements that a statement, or a nested one, may store.
+    /// Removes the known elements that a statement, or a statement nested in it, may store.
     fn forget_all(&mut self, stmt: &Stmt) {
         let (mut stored, mut all) = (Vec::new(), false);
         visit(std::slice::from_ref(stmt), &mut |s| {
-            // After a loop, its carried arrays may have been exchanged.
+            // After a loop, the buffers that it carries may have been exchanged, so no known element is valid.
             let shape = s.shape();
             all |= !shape.carries.is_empty() || matches!(shape.effect, Effect::Tape(_));
             s.accesses(&mut |a| {
@@ -138,8 +139,8 @@ impl Rewriter for Loads<'_> {
         }
     }
 
-    /// Rewrites a block, at whose start the elements known before it are known. Elements that become known inside the
-    /// block are unknown after it.
+    /// Rewrites a block. The elements in `known` are also known at the start of the block; elements that become known
+    /// inside the block are unknown after it.
     fn block(&mut self, body: &[Stmt]) -> Vec<Stmt> {
         let before = self.known.clone();
         let mut out = Vec::with_capacity(body.len());
@@ -179,7 +180,7 @@ impl Rewriter for Loads<'_> {
     }
 }
 
-/// Returns the statements without dead stores. Sets `changed` if there were any.
+/// Returns the statements of `body` without dead stores. Sets `changed` if there were any.
 fn stores(alike: &Alike, body: Vec<Stmt>, changed: &mut bool) -> Vec<Stmt> {
     let (mut kept, mut again): (Vec<Stmt>, Vec<Element>) = (Vec::new(), Vec::new());
     for mut stmt in body.into_iter().rev() {
@@ -196,8 +197,8 @@ fn stores(alike: &Alike, body: Vec<Stmt>, changed: &mut bool) -> Vec<Stmt> {
     kept
 }
 
-/// Returns whether a statement is a dead store: its element is in `again`, the elements that later statements store
-/// before anything may read them. Updates `again` for the position before the statement.
+/// Returns whether a statement is a dead store, given `again`: the elements that later statements store before anything
+/// may read them. Updates `again` for the position before the statement.
 fn is_stored_again(alike: &Alike, stmt: &Stmt, again: &mut Vec<Element>) -> bool {
     let shape = stmt.shape();
     let Some(e) = &shape.element else {
@@ -227,8 +228,8 @@ mod tests {
     use crate::loop_ir::{eval, parse, shadow, verify};
     use tapeloom_ir::Tensor;
 
-    /// Runs the pass without and with `overlap`, checks the results, and expects these numbers of loads and
-    /// stores, first without and then with `overlap`.
+    /// Runs the pass without and with `overlap`, checks the results, and expects these numbers of `[loads, stores]`,
+    /// first without `overlap`, then with it.
     #[track_caller]
     fn check(body: &str, expected: [[usize; 2]; 2]) {
         let text = format!(

@@ -19,7 +19,7 @@ use crate::loop_ir::{
 };
 use tapeloom_ir::prim::Exactness;
 
-/// The table entry of this pass, which `super::PASSES` lists: its name, effect and requirements.
+/// The entry of this pass in the table `super::PASSES`: its name, effect and requirements.
 pub(super) const PASS: Pass = Pass {
     name: "reverse_loops",
     about: "loops with independent iterations that count down are made to count up",
@@ -59,7 +59,7 @@ fn block(body: &mut [Stmt]) -> bool {
     changed
 }
 
-/// Returns whether the addresses of more accesses descend than ascend as an index counts up.
+/// Returns whether, as an index counts up, more accesses have descending addresses than ascending ones.
 pub(super) fn downward(index: IndexId, body: &[Stmt]) -> bool {
     let mut up = 0;
     visit(body, &mut |stmt| stmt.accesses(&mut |a| up += a.address.stride(index).signum()));
@@ -70,7 +70,7 @@ pub(super) fn downward(index: IndexId, body: &[Stmt]) -> bool {
 struct Reversal {
     index: IndexId,
     last: i64,
-    /// Whether the index is read outside of addresses.
+    /// Whether the index is read outside of addresses, so that the loop cannot be reversed.
     counted: bool,
 }
 
@@ -120,7 +120,7 @@ mod tests {
         assert!(text.contains("load b0[i0]") && text.contains("store b1[i0]"), "{text}");
     }
 
-    /// In a loop of one iteration, the stride may be any number: extreme ones must not overflow.
+    /// A loop of one iteration may have any stride: the computation must not overflow for extreme strides.
     #[test]
     fn strides_at_the_end_of_the_range() {
         for stride in [i64::MIN, i64::MIN + 1] {

@@ -1,8 +1,8 @@
-//! Scalar replacement with rotating registers (Callahan, Carr and Kennedy, 1990): elements that neighbouring
-//! iterations update are passed from iteration to iteration in variables.
+//! Scalar replacement with rotating registers (Callahan, Carr and Kennedy, 1990): if neighbouring iterations update the
+//! same array element, they pass its value on in variables.
 //!
-//! The reverse pass of a stencil adds to an element and to its neighbours. So, for example, three iterations load
-//! and store each element, and each of them waits for the store of the previous one:
+//! The reverse pass of a stencil adds to an element and to its neighbours. So, for a stencil of three elements, three
+//! iterations load and store each element, and each of them waits for the store of the previous one:
 //!
 //! ```text
 //! serial i0 in 8 {                              nest {
@@ -36,7 +36,7 @@ use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Exactness;
 use tapeloom_ir::{Dtype, OrderedMap, OrderedSet};
 
-/// The table entry of this pass, which `super::PASSES` lists: its name, effect and requirements.
+/// The entry of this pass in the table `super::PASSES`: its name, effect and requirements.
 pub(super) const PASS: Pass = Pass {
     name: "rotate_registers",
     about: "elements to which neighbouring iterations add are passed on in variables",
@@ -63,16 +63,16 @@ fn block(kernel: &mut Kernel, widest: usize, body: &mut [Stmt]) -> bool {
     changed
 }
 
-/// A window of adjacent elements, which a loop advances by one element in each iteration.
+/// A window of adjacent elements that a loop accesses. The window moves by one element in each iteration.
 struct Rolling {
     index: IndexId,
     iterations: usize,
     held: BufferVersion,
-    /// The address of the element of the window that no later iteration touches.
+    /// The address of the window's element that no later iteration accesses.
     first: Address,
     /// The distance in elements between neighbours in the window, which is also the advance per iteration.
     stride: i64,
-    /// The number of elements in the window, not counting the first.
+    /// The number of elements in the window minus one.
     more: usize,
 }
 
@@ -147,7 +147,8 @@ impl Rolling {
         address
     }
 
-    /// Returns the number of the variable that holds an element of the window.
+    /// Returns the position in the window of the element at an address, which is also the number of the element's
+    /// variable.
     fn place(&self, held: BufferVersion, address: &Address) -> Option<usize> {
         let away = address.offset - self.first.offset;
         (held == self.held).then(|| usize::try_from(away / self.stride).ok())?
@@ -178,7 +179,7 @@ impl Rolling {
         Stmt::Nest { body: out, origins: stmt.own_origins() }
     }
 
-    /// Returns a statement with its elements replaced by variables.
+    /// Returns a statement with loads and stores of the window replaced by reads and writes of `vars`.
     fn in_variables(&self, stmt: &Stmt, vars: &[VarId], dtype: Dtype) -> Stmt {
         let shape = stmt.shape();
         let var = shape.element.as_ref().and_then(|e| Some(vars[self.place(e.held, e.address)?]));
@@ -198,7 +199,7 @@ mod tests {
     use crate::loop_ir::{eval, infer_parallelism, parse, shadow, verify};
     use tapeloom_ir::Tensor;
 
-    /// Runs the pass, checks that results stay equal, and expects these numbers of loads and stores in the loop of
+    /// Runs the pass, checks that results stay equal, and expects these numbers of loads and stores in the loop over
     /// `i0`.
     #[track_caller]
     fn check(body: &str, expected: [usize; 2]) {
@@ -222,7 +223,8 @@ mod tests {
         assert_eq!(["= load", "store"].map(count), expected, "{text}");
     }
 
-    /// Returns code that adds to an element of `b1`.
+    /// Returns code that adds `b0[i0]` to the element of `b1` at address `at`. Its values are numbered from `k` times
+    /// 10.
     fn add(k: usize, at: &str) -> String {
         format!(
             "%{k}0: f64 = load b0[i0] %{k}1: f64 = load b1[{at}] %{k}2: f64 = add %{k}1, %{k}0
@@ -242,7 +244,7 @@ mod tests {
         check(&adding(10, &["i0*-1 + 10", "i0*-1 + 11", "i0*-1 + 9"]), [4, 1]);
         check(&adding(5, &["i0*2", "i0*2 + 2"]), [3, 1]);
         check(&adding(3, &["i0", "i0 + 1", "i0", "i0 + 1"]), [5, 1]);
-        // Inside another loop, each iteration of which has its own part of the array.
+        // The window is inside another loop, whose iterations access different parts of the array.
         let inner = adding(4, &["i1*6 + i0", "i1*6 + i0 + 1"]);
         check(&format!("serial i1 in 2 {{ {inner} }}"), [3, 1]);
     }

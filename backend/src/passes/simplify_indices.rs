@@ -1,10 +1,10 @@
 //! Index simplification: clamps, guards and branches are removed if value ranges decide them.
 //!
-//! Reads at data-dependent indices take the nearest element, so lowering clamps indices; accesses that may be out
-//! of bounds are guarded. In loops, most indices are sums of counters, whose range is known
-//! (`loop_ir/analysis/value_range.rs`). Then a clamp equals its operand, a guard is constant, a branch has only one
-//! side, and the address is the sum itself. Such addresses show whether iterations conflict, and adjacent ones are
-//! loaded as vectors.
+//! Reads at data-dependent indices take the nearest element, so lowering clamps indices; accesses that may be out of
+//! bounds get a guard (a condition of the load or store). In loops, most indices are sums of counters, whose range is
+//! known (`loop_ir/analysis/value_range.rs`). Then a clamp equals its operand, a guard is constant, a branch always
+//! takes the same side, and the address is the sum itself. From such addresses, later passes see whether iterations
+//! conflict, and load adjacent elements as vectors.
 //!
 //! ```text
 //! serial i0 in 100 {                            for i0 in 100 {
@@ -16,15 +16,15 @@
 //! }                                             }
 //! ```
 //!
-//! An element of joined arrays is loaded from each of the arrays, under a guard. If the guard leaves a single value for
-//! the scalar in the address, the address becomes a sum of counters: `load b0[i0 + -8 + (%1)] if %2` becomes
-//! `load b0[i0] if %2` if `%2` is true only for a `%1` of 8.
+//! If arrays are concatenated, an element is loaded from each of the arrays under a guard. A guard may allow only one
+//! value of the scalar in the address; then the address becomes a sum of counters. For example,
+//! `load b0[i0 + -8 + (%1)] if %2` becomes `load b0[i0] if %2`, if `%2` is true only when `%1` is 8.
 //!
-//! A comparison of such a sum becomes a comparison of the counter, where loops can be split
-//! ([`super::index_set_split`]). Known values of variables are propagated, so iterations that set a variable before
-//! they read it become independent.
+//! A comparison of such a sum with a constant becomes a comparison of the counter, at which the loop can be split
+//! ([`super::index_set_split`]). Known values of variables are propagated, so that iterations that set a variable
+//! before they read it become independent.
 //!
-//! The verifier proves each simplified access again, from the sum.
+//! The verifier proves again, from the simplified address, that each access is in bounds.
 
 use super::index_set_split::moves_cursor;
 use super::pass::{Invariant, Pass, Run};
@@ -38,7 +38,7 @@ use crate::loop_ir::{
 use tapeloom_ir::prim::Exactness;
 use tapeloom_ir::{Code, Literal, OrderedMap};
 
-/// The table entry of this pass, which `super::PASSES` lists: its name, effect and requirements.
+/// The entry of this pass in the table `super::PASSES`: its name, effect and requirements.
 pub(super) const PASS: Pass = Pass {
     name: "simplify_indices",
     about: "clamps, guards, branches and comparisons are decided where value ranges allow, and addresses become sums of counters",
@@ -78,7 +78,8 @@ impl<'a> Simplifier<'a> {
     fn block(&mut self, body: &'a [Stmt]) -> Vec<Stmt> {
         let mut out = Vec::with_capacity(body.len());
         self.append(body, &mut out);
-        // Scalars of the block are out of scope after it, so no known value may name them.
+        // Scalars of the block are out of scope after it, so forget the known values of variables that the block
+        // assigned.
         self.invalidate(body);
         out
     }
@@ -92,7 +93,8 @@ impl<'a> Simplifier<'a> {
         });
     }
 
-    /// Give statements to `ValueRanges` in the same order as the verifier does, because its facts depend on the order.
+    /// Rewrites statements. Each statement must be given to `ValueRanges` in program order, as the verifier does,
+    /// because the facts about ranges depend on the order.
     fn append(&mut self, body: &'a [Stmt], out: &mut Vec<Stmt>) {
         for stmt in body {
             match stmt {
@@ -145,8 +147,8 @@ impl<'a> Simplifier<'a> {
                         self.changed = true;
                         let side = if holds.bits != 0 { then } else { otherwise };
                         if moves_cursor(side) {
-                            // A cursor may be moved only once in a block, and a neighbouring branch may move
-                            // it, too.
+                            // Keep the side as a nest: a tape cursor (a position on a dynamic tape) may move only once
+                            // in a block, and a neighbouring branch may move it, too.
                             let body = self.block(side);
                             out.push(Stmt::Nest { body, origins: origins.clone() });
                         } else {
@@ -207,8 +209,8 @@ impl<'a> Simplifier<'a> {
         }
     }
 
-    /// Rewrites a load, a store or a code, and removes a guard that always holds. If the conditions around an access
-    /// leave a single value for the scalar in its address, the address becomes a sum of counters.
+    /// Rewrites a load, a store or an arithmetic statement, and removes a guard that always holds. If the conditions
+    /// around an access allow only one value of the scalar in its address, the address becomes a sum of counters.
     fn plain(&mut self, original: &Stmt) -> Stmt {
         let mut stmt = self.stmt(original);
         if let Stmt::Let { expr: Expr::Code(code, args), .. } = &mut stmt
@@ -231,7 +233,7 @@ impl<'a> Simplifier<'a> {
         stmt
     }
 
-    /// Returns the operand or constant that a value always equals.
+    /// If a value always equals an operand or a constant, returns this operand or constant.
     fn only(&mut self, value: ScalarId, expr: &'a Expr) -> Option<Arg> {
         match expr {
             Expr::Code(code, args) => {
@@ -250,7 +252,7 @@ impl<'a> Simplifier<'a> {
                         None
                     }
                 });
-                // Do not propagate variables, which may change later.
+                // Do not return a variable, whose value may change before the use.
                 known.filter(|a| !matches!(a, Arg::Var(_)))
             }
             Expr::Load { guard, .. } => {
@@ -380,7 +382,7 @@ mod tests {
         assert!(text.contains("load b0[i0 + (%2)] if %3"), "{text}");
     }
 
-    /// A variable that changes later must not replace a value that was computed from it earlier.
+    /// A value computed from a variable must not be replaced by the variable, which may change later.
     #[test]
     fn variables_are_not_handed_on() {
         let text = straight(

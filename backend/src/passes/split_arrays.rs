@@ -1,4 +1,5 @@
-//! Array splitting: elements that different statements save get different arrays.
+//! Array splitting: if different statements store different elements of an array, each statement gets an array of its
+//! own.
 //!
 //! A compiler that differentiates code saves each residual in an array of its own, with one element per execution
 //! of the statement. In unrolled code, each copy of an iteration therefore fills an array of its own:
@@ -12,9 +13,10 @@
 //!   %8: f64 = load b2[i1*-4 + 96]            %8: f64 = load b3[i1*-1 + 24]
 //! ```
 //!
-//! An array is split if several statements fill it, each in loops with constant trip counts, and each load reads
-//! the elements that one of these statements has stored, loop by loop in the same or in the opposite order. Then
-//! the record that a [layout](crate::layout) builds from the stores of a block is the record of the unrolled block.
+//! An array is split if several statements fill it, each in loops with constant trip counts, and each load reads the
+//! elements that one of these statements has stored, in the same or in the opposite order. After that, a
+//! [layout](crate::layout) that builds a record (the residuals of one iteration) from the stores of a block finds all
+//! stores of the unrolled block.
 
 use super::pass::{Invariant, Pass, Run};
 use crate::loop_ir::{
@@ -26,7 +28,7 @@ use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Exactness;
 use tapeloom_ir::{ArrayType, Code, Literal, OrderedMap, Shape};
 
-/// The table entry of this pass, which `super::PASSES` lists: its name, effect and requirements.
+/// The entry of this pass in the table `super::PASSES`: its name, effect and requirements.
 pub(super) const PASS: Pass = Pass {
     name: "split_arrays",
     about: "values of different statements are stored in different arrays",
@@ -36,15 +38,15 @@ pub(super) const PASS: Pass = Pass {
     run: Run::Program(|program, _| Ok(split_arrays(program))),
 };
 
-/// The largest number of saved scalars of straight-line code that are promoted to registers. It belongs to the simulated
-/// accelerator of the TapeFlow study, and not to a machine model.
+/// The largest number of saved scalars of straight-line code that are promoted to registers. This is a property of the
+/// simulated accelerator of the TapeFlow study, so it is not in the machine model of the host.
 const REGISTERS: usize = 64;
 
 /// The largest number of elements of an array that is split.
 const MOST_ELEMENTS: usize = 1 << 24;
 
-/// Gives each statement that fills a part of a kept array (an array of residuals) its own array. Returns whether the program
-/// changed.
+/// For each array of residuals that several statements fill, gives each of these statements an array of its own.
+/// Returns whether the program changed.
 fn split_arrays(program: &mut Program) -> bool {
     let kernel = &mut program.entry;
     let sites = Sites::of(kernel);
@@ -74,14 +76,15 @@ fn split_arrays(program: &mut Program) -> bool {
     in_registers(kernel) || split
 }
 
-/// Returns whether a buffer is in the workspace, has one version, and is kept, as an array of residuals.
+/// Returns whether a buffer is an array of residuals in the workspace that has only one version (is never overwritten
+/// as a whole).
 fn is_kept(k: &Kernel, id: BufferId) -> bool {
     matches!(k.buffers[id].place, Place::Workspace(_))
         && k.versions[id].is_empty()
         && k.kept.contains_key(&BufferVersion::first(id))
 }
 
-/// One access to a buffer.
+/// An access to a buffer: a load or a store.
 struct Site {
     at: usize,
     write: bool,
@@ -115,7 +118,7 @@ impl Sites {
         sites
     }
 
-    /// Collects the accesses of a statement. `always` says whether the statement runs in each iteration of `loops`.
+    /// Collects the accesses of a statement. `always` says whether the statement runs in each iteration of all `loops`.
     fn stmt(&mut self, stmt: &Stmt, loops: &mut Vec<(IndexId, i64)>, always: bool) {
         let shape = stmt.shape();
         let single = shape.element.is_some_and(|e| !e.write || e.guard.is_none());
@@ -148,7 +151,8 @@ impl Sites {
         }
     }
 
-    /// Returns the new arrays of a buffer, if there are several and each element is filled by exactly one statement.
+    /// Returns the arrays that replace a buffer; `None` if only one statement fills it, or an element is not filled by
+    /// exactly one statement.
     fn new_arrays(&self, id: BufferId, elements: usize) -> Option<Vec<NewArray>> {
         let sites = self.all.get(&id)?;
         let (stores, loads): (Vec<&Site>, Vec<&Site>) = sites.iter().partition(|site| site.write);
@@ -185,7 +189,7 @@ struct Term {
     stride: i64,
 }
 
-/// The address pattern of an access: an offset and a stride for each loop around it, outer loops first. Loops
+/// The address pattern of an access: an offset, and a stride for each loop around the access, outer loops first. Loops
 /// with one iteration are left out.
 struct AccessPattern {
     offset: i64,
@@ -193,8 +197,8 @@ struct AccessPattern {
 }
 
 impl AccessPattern {
-    /// Returns the pattern; `None` if the address is the same in several iterations, or follows a loop of unknown
-    /// trip count.
+    /// Returns the address pattern of an access; `None` if the address is the same in several iterations of a loop, or
+    /// depends on a loop with unknown trip count.
     fn of(site: &Site) -> Option<AccessPattern> {
         let known = |index: IndexId| site.loops.iter().any(|around| around.0 == index);
         if !site.address.terms.iter().all(|term| known(term.0)) {
@@ -210,7 +214,8 @@ impl AccessPattern {
         moves.then_some(AccessPattern { offset: site.address.offset, terms })
     }
 
-    /// Marks the elements that a store with this pattern fills; `None` if an element is stored twice.
+    /// Marks in `filled` the elements that a store with this pattern fills; returns `None` if an element is stored
+    /// twice.
     fn fill(&self, filled: &mut [bool]) -> Option<()> {
         let mut at = vec![self.offset];
         for term in &self.terms {
@@ -225,8 +230,8 @@ impl AccessPattern {
         })
     }
 
-    /// Returns the address of a load in the new array of this store, if the load reads the stored elements loop by
-    /// loop, in the same or in the opposite order.
+    /// Returns the address of a load in the new array of this store, if the load reads the stored elements in the same
+    /// or in the opposite order along each loop; otherwise `None`.
     fn of_load(&self, load: &AccessPattern) -> Option<Address> {
         let (mut address, mut offset) = (Address::default(), self.offset);
         let (mut left, mut weight) = (load.terms.clone(), 1);
@@ -251,7 +256,7 @@ impl AccessPattern {
     }
 }
 
-/// For each (array, address) that a statement accessed before splitting, the new array and address.
+/// For each array and address that a statement accesses before the split: the new array, and the address in it.
 type NewAddresses = OrderedMap<(BufferId, Address), (BufferId, Address)>;
 
 fn rewrite(body: &mut [Stmt], new_addresses: &NewAddresses) {
@@ -310,7 +315,7 @@ fn as_variables(kernel: &Kernel, body: &mut [Stmt], vars: &BTreeMap<BufferId, Va
         for inside in stmt.blocks_mut() {
             as_variables(kernel, inside, vars);
         }
-        // A loop whose iterations set a variable from outside is serial, even if it has one iteration.
+        // A loop whose iterations set a variable declared outside must be serial, even if it has one iteration.
         if let Stmt::For { parallelism, body, .. } = stmt {
             visit(body, &mut |stmt| {
                 if let Stmt::Set { var, .. } = stmt

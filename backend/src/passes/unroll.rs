@@ -12,12 +12,12 @@
 //!                                          }
 //! ```
 //!
-//! The remainder follows the unrolled loop. If the addresses descend, it precedes the unrolled loop: a descending
-//! loop usually reverses an ascending one, and then visits the same blocks in the opposite order. If the factor is
-//! at least the trip count, no loop is left.
+//! The remainder follows the unrolled loop. If the addresses descend, the remainder precedes the unrolled loop: a
+//! descending loop usually visits the elements of an ascending loop in reverse, and then both loops form the same
+//! blocks of iterations. If the factor is at least the trip count, no loop is left.
 //!
-//! If a machine is given the address patterns of whole loops, unrolling gains nothing, so only the list `STUDY` runs
-//! this pass. It exists for comparisons with a compiler that unrolls
+//! The simulated machine takes the address patterns of whole loops, so unrolling gains nothing there. Only the list
+//! `STUDY` runs this pass, for comparisons with a compiler that unrolls
 //! ([`RunConfig::unroll`](crate::accelerator::RunConfig)). Iterations keep their order, so results are bit-identical.
 
 use super::index_set_split::{Range, copies, moves_cursor, size};
@@ -28,7 +28,7 @@ use crate::loop_ir::{Carry, Kernel, Stmt, visit};
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Exactness;
 
-/// The table entry of this pass, which `super::PASSES` lists: its name, effect and requirements.
+/// The entry of this pass in the table `super::PASSES`: its name, effect and requirements.
 pub(super) const PASS: Pass = Pass {
     name: "unroll",
     about: "several iterations of a loop are written one after the other",
@@ -46,7 +46,7 @@ const MOST_STATEMENTS: usize = 100_000;
 fn unroll(kernel: &mut Kernel, factors: &[u64]) -> bool {
     let mut changed = false;
     for step in std::mem::take(&mut kernel.body) {
-        // A step must remain one statement, because reports refer to steps by position.
+        // Reports refer to top-level statements by position, so the replacement must be one statement (a nest).
         changed |= !step.is_nested();
         let origins = step.own_origins();
         let (step, _) = block(kernel, factors, vec![step], &mut changed);
@@ -55,7 +55,7 @@ fn unroll(kernel: &mut Kernel, factors: &[u64]) -> bool {
     changed
 }
 
-/// Returns the statements with their loops unrolled, inner loops first, and the nesting depth of these loops. Sets
+/// Returns the statements with their loops unrolled, inner loops first, and how deep these loops are nested. Sets
 /// `changed` if a loop was unrolled.
 fn block(
     kernel: &mut Kernel,
@@ -86,12 +86,12 @@ fn block(
     (out, deepest)
 }
 
-/// Returns whether a loop may be unrolled, and its copies are not too large.
+/// Returns whether a loop may be unrolled by `factor`, and the unrolled loop has at most `MOST_STATEMENTS` statements.
 fn may(found: Loop<'_>, factor: u64) -> bool {
     let Loop { extent: n, carries, body, .. } = found;
     let mut fits = found.lanes == 1 && (n == 1 || n > 1 && factor > 1) && !moves_cursor(body);
-    // Exchanged buffers have other names in every second iteration. Buffers that an inner loop carries on are
-    // excluded, too.
+    // If a loop exchanges two carried buffers, their names are swapped in every second iteration, so copies of the body
+    // would name the wrong buffer. The same holds for exchanges by an inner loop.
     fits &= carries.iter().all(|carry| carry.input.buffer == carry.output.buffer);
     visit(body, &mut |stmt| {
         fits &= !matches!(stmt, Stmt::Limit(_) | Stmt::Lap(_));
@@ -102,8 +102,8 @@ fn may(found: Loop<'_>, factor: u64) -> bool {
     fits && size(body).saturating_mul(copies) <= MOST_STATEMENTS
 }
 
-/// Returns the ranges of iterations, grouped by the loop that they share: the full blocks and the remainder.
-/// If addresses descend (`down`), the remainder comes first.
+/// Returns the ranges of iterations of each new loop: the unrolled loop, with one range for each copy of the body, and
+/// the remainder. If addresses descend (`down`), the remainder comes first.
 fn parts(iterations: i64, factor: i64, down: bool) -> Vec<Vec<Range>> {
     let by = factor.min(iterations);
     let rest = iterations % by;
@@ -127,7 +127,8 @@ mod tests {
     use crate::loop_ir::{eval, parse, shadow, verify};
     use tapeloom_ir::Tensor;
 
-    /// Returns the program, unrolled by these factors. Checks that it is valid and computes the same results.
+    /// Returns the program unrolled by `factors`, innermost loops first. Checks that it is valid and computes the same
+    /// results.
     fn unrolled(body: &str, factors: &[u64]) -> String {
         let text = format!(
             "program @x {{ buffer b0: f64[10] input 0 buffer b1: f64[10] output 0

@@ -29,7 +29,7 @@ use std::collections::BTreeSet;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Exactness;
 
-/// The table entry of this pass, which `super::PASSES` lists: its name, effect and requirements.
+/// The entry of this pass in the table `super::PASSES`: its name, effect and requirements.
 pub(super) const PASS: Pass = Pass {
     name: "unroll_and_jam",
     about: "several iterations of an outer loop run together in its sequential inner loop",
@@ -39,8 +39,8 @@ pub(super) const PASS: Pass = Pass {
     run: Run::Kernels(|kernel, context| unroll_and_jam(kernel, &context.machine)),
 };
 
-/// The largest number of statements of all copies, including those around the inner loop. It bounds the code size,
-/// since loops around a jammed loop may be jammed next.
+/// The largest number of statements of all copies of the outer loop's body. It bounds the code size, since a loop
+/// around a jammed loop may be jammed next.
 const MOST_STATEMENTS: usize = 512;
 
 /// Jams the outer loops of a kernel whose inner loops are chains of dependent operations. Returns whether the kernel
@@ -48,7 +48,7 @@ const MOST_STATEMENTS: usize = 512;
 fn unroll_and_jam(kernel: &mut Kernel, machine: &MachineModel) -> bool {
     let mut changed = false;
     for step in std::mem::take(&mut kernel.body) {
-        // A step must remain one statement, because reports refer to steps by position.
+        // Reports refer to top-level statements by position, so the replacement must be one statement (a nest).
         changed |= !step.is_nested();
         let origins = step.own_origins();
         let step = block(kernel, machine, vec![step], &mut changed);
@@ -113,7 +113,8 @@ impl<'a> Chains<'a> {
         }
         let most = machine.jammed_statements / size(inner.body).max(1);
         let divides = |c: &usize| n.is_multiple_of(*c) && *c <= most;
-        // Prefer `jammed_iterations` chains, then one more, then fewer, so that no remainder is left.
+        // Prefer numbers of chains that divide the trip count: first `jammed_iterations`, then one more, then fewer. If
+        // none divides it, there is a remainder.
         let best = machine.jammed_iterations;
         let mut numbers = [best, best + 1].into_iter().chain((2..best).rev());
         let chains = numbers.find(divides).unwrap_or(best.min(most));
@@ -134,8 +135,8 @@ fn is_straight(stmt: &Stmt) -> bool {
     stmt.shape().is_scalar()
 }
 
-/// Returns whether iterations pass a float to the next iteration in a variable that is declared outside of
-/// the loop.
+/// Returns whether iterations set a float variable that is declared outside of the loop, so that each iteration waits
+/// for the previous one.
 fn waits(kernel: &Kernel, body: &[Stmt]) -> bool {
     let assigned = |s: &Stmt| s.assigned().map(|(var, _)| var);
     let declares = |s: &&Stmt| matches!(s, Stmt::Var { .. });
@@ -194,7 +195,8 @@ mod tests {
 
     #[test]
     fn loops_without_independent_chains_are_not_jammed() {
-        // None of these loops is jammed. Each iteration adds to a result of the previous one.
+        // None of the following loops is jammed. In `before`, each outer iteration adds to a result of the previous
+        // one.
         let before = SUM.replace("var v0: f64 = 0.5", "%5: f64 = load b1[0] var v0: f64 = %5");
         let before = before.replace("store b1[i0], v0", "store b1[i0], v0 store b1[0], v0");
         // Not jammed, because the inner loop is no chain of dependent operations.
@@ -220,7 +222,7 @@ mod tests {
         for case in 0..Sweep::Jam.cases() {
             let (n, m) = (2 + r.below(9), 4 + r.below(4));
             let all = n * m;
-            // In three of four cases the row of the iteration, otherwise one fixed row.
+            // In three of four cases an iteration accesses its own row, otherwise one fixed row.
             let row = |r: &mut Random| {
                 let at = r.below(n).to_string();
                 r.of(&["i0", "i0", "i0", &at]).to_owned()

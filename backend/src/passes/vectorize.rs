@@ -1,15 +1,14 @@
 //! Loop vectorization: chooses which loops run in lanes, and in how many.
 //!
-//! `loop_ir/legal_lanes.rs` defines the meaning of lanes and where they are legal. This pass chooses them anew,
-//! whatever lanes the loops had. Its thresholds are the same on all machines, because the bits of a result depend
-//! on them.
+//! `loop_ir/legal_lanes.rs` defines what lanes mean and where they are legal. This pass discards earlier choices of
+//! lanes and chooses again. Its thresholds are the same on all machines, because the bits of a result depend on them.
 //!
-//! A folding loop has as many partial values as two vectors of 512 bits have elements, or as one vector if its body
-//! is long. A loop that calls a function with an 8-lane version has eight lanes.
+//! A folding loop has a partial value for each element of two vectors of 512 bits, or of one vector if its body is
+//! long. A loop that calls a function with an 8-lane version has eight lanes.
 //!
-//! Lanes are worth it if enough of the body has vector instructions. Any loop of a nest can be chosen. Usually it
-//! is the innermost one; for rows of three elements it is the loop over the rows, whose body then contains small
-//! loops.
+//! Lanes are worth their cost if enough of the body has vector instructions. Any loop of a nest can be chosen. Usually
+//! the innermost loop is chosen. For rows of three elements, it is the loop over the rows, whose body then contains
+//! small loops.
 
 use super::pass::{Choice, Invariant, Pass, Run};
 use crate::loop_ir::legal_lanes::refused;
@@ -19,7 +18,7 @@ use tapeloom_ir::prim::Exactness;
 use tapeloom_ir::prim::ResultDtype;
 use tapeloom_ir::{Code, Dtype};
 
-/// The table entry of this pass, which `super::PASSES` lists: its name, effect and requirements.
+/// The entry of this pass in the table `super::PASSES`: its name, effect and requirements.
 pub(super) const PASS: Pass = Pass {
     name: "vectorize",
     about: "loops run in vector lanes where that pays",
@@ -37,22 +36,21 @@ pub(super) const PASS: Pass = Pass {
 const LANES_F64: usize = 2;
 const LANES_F32: usize = 4;
 
-/// Rows (statements, factor): a folding loop with at most this many statements has `factor` times the lanes
-/// of one 128-bit vector. Several partial values hide the latency of the additions; longer loops are bound by
-/// instruction issue. The last row holds for all longer loops.
+/// Rows of (statements, factor): a folding loop with at most this many statements in its body has `factor` times the
+/// lanes of one 128-bit vector. Several partial values hide the latency of the additions; loops with longer bodies are
+/// bound by instruction issue. The last row holds for all longer bodies.
 type LaneFactors = &'static [(usize, usize)];
 
-/// Lane factors for 512-bit code: two vectors for loops of at most 8 statements, and one for longer loops.
+/// Lane factors for 512-bit code: two vectors if the body has at most 8 statements, and one vector otherwise.
 const VECTOR_FACTORS: LaneFactors = &[(8, 8), (usize::MAX, 4)];
 
-/// Lane factors for loops around folding loops, which the 512-bit code does not support, and for machines without
-/// vectors.
+/// Lane factors for code without 512-bit vectors: loops around folding loops, and machines without vectors.
 const SCALAR_FACTORS: LaneFactors = &[(8, 4), (24, 2), (usize::MAX, 1)];
 
-/// The smallest trip count of an inner loop that gets lanes of its own.
+/// The smallest trip count for which an inner loop gets lanes of its own.
 const SMALL: usize = 8;
 
-/// Chooses the lanes of every loop of a kernel. Returns whether a loop had other lanes before.
+/// Chooses the lanes of every loop of a kernel. Returns whether the lanes of any loop changed.
 pub(super) fn vectorize(kernel: &mut Kernel, choice: Choice) -> bool {
     let factors = if choice == Choice::Few { SCALAR_FACTORS } else { VECTOR_FACTORS };
     // A loop with lanes prevents lanes on the loops around it, so remove earlier choices first.
@@ -100,7 +98,7 @@ struct Plan {
     gain: i64,
 }
 
-/// Returns the lanes of a loop, if vectorization is worth it.
+/// Returns the lanes for a loop and the estimated gain; `None` if vectorization is not worth its cost.
 fn plan(k: &Kernel, factors: LaneFactors, stmt: &Stmt) -> Option<Plan> {
     let Stmt::For { index, extent: Extent::Constant(extent), body, .. } = stmt else { return None };
     if *extent < 2 {
@@ -152,9 +150,9 @@ struct Survey<'a> {
     /// Whether f32 occurs in the body: a 128-bit vector of f32 has four lanes.
     narrow: bool,
     declared: Vec<VarId>,
-    /// Whether the loop folds into variables from outside, and (`folds_inside`) whether an inner loop folds
-    /// into variables of this loop.
+    /// Whether the loop folds into variables declared outside of it.
     folds: bool,
+    /// Whether an inner loop folds into variables that this loop declares.
     folds_inside: bool,
     /// Whether the current statement is inside an inner loop.
     inside: bool,
@@ -201,8 +199,7 @@ impl Survey<'_> {
                     self.folds |= !own;
                     self.folds_inside |= own && self.inside;
                 }
-                // A dependent chain in an inner loop gains from lanes of the outer loop, which run several chains
-                // side by side.
+                // Lanes of the outer loop run several of the inner loop's dependent chains side by side.
                 Some((var, Assign::Set)) => {
                     self.folds_inside |= self.inside && self.declared.contains(&var);
                 }
@@ -221,9 +218,10 @@ impl Survey<'_> {
         self.calls |= called;
         self.inlined |= inlined;
         self.gain += match code.row().gives {
-            // The gain is per pair of lanes, which is a quarter of the work of eight lanes.
+            // The gain counts a pair of lanes: a quarter of the function's work for eight lanes.
             _ if inlined => i64::from(code.row().flops),
-            // Other calls are made per lane. The call itself costs more than splitting the vector.
+            // Any other function is called once per lane. The call itself costs more than extracting its argument from
+            // a vector.
             _ if called => 0,
             ResultDtype::Dtype(_) => -1,
             ResultDtype::Same | ResultDtype::Truth if dtype.is_float() => 2,

@@ -1,4 +1,4 @@
-//! Contractions in pieces: of batches, rows, columns or terms.
+//! Cuts contractions into pieces along a batch loop, the rows, the columns or the terms.
 
 use super::division::{Division, divide};
 use super::parts::{Axis, Start};
@@ -8,16 +8,18 @@ use crate::loop_ir::{
 };
 use tapeloom_ir::{ArrayType, Code, Shape};
 
-/// The smallest number of rows or columns of a piece of a large contraction. The matrix library copies the other
-/// operand for each piece: pieces of 256 rows cost 2 per cent, pieces of 128 rows 5 (f64) to 9 (f32) per cent, pieces
-/// of 32 rows 25 to 50 per cent of the time on one thread (measured on a transformer block). A contraction with less
-/// than twice these rows is cut into pieces of at least half of them.
+/// The smallest number of rows or columns in a piece of a large contraction. The matrix library copies the other
+/// operand for each piece. On one thread (measured on a transformer block), this costs 2 per cent of the time for
+/// pieces of 256 rows, 5 (f64) to 9 (f32) per cent for 128 rows, and 25 to 50 per cent for 32 rows. A contraction with
+/// less than twice this number of rows is cut into pieces of at least half this number.
 const LEAST_ROWS: usize = 256;
-/// The smallest number of terms of a piece of a contraction: the pieces' results are added one by one.
+/// The smallest number of terms in a piece of a contraction. It is large because the results of the pieces are added
+/// one by one.
 const LEAST_TERMS: usize = 256;
-/// The smallest number of members of a piece that multiplies matrices of them. The state of 16 members of a recurrent
-/// network stays in the cache, which pays for the copies of the other operand; but 64 chains of Hamiltonian Monte Carlo take
-/// 1.4 times as long on one thread in pieces of 16 (500 x 50 numbers are copied for each).
+/// The smallest number of batch members in a piece that multiplies matrices whose rows are members. Smaller pieces pay
+/// for a copy of the other operand in each piece. For a recurrent network, 16 members would be enough, since their
+/// state stays in the cache. But 64 chains of Hamiltonian Monte Carlo in pieces of 16 take 1.4 times as long on one
+/// thread (500 x 50 numbers are copied for each piece).
 pub(super) const LEAST_MEMBERS: usize = 32;
 
 impl Cutter<'_> {

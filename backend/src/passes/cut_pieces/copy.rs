@@ -15,15 +15,15 @@ pub(super) struct Copy<'a> {
     /// The loops and contractions that are restricted to some members of the batch.
     members: &'a Members,
     start: Start,
-    /// The number of the first member of the copy, as a value for uses outside of addresses.
+    /// The number of the first member of the copy, as an operand for uses outside of addresses.
     from: Arg,
     /// The number of members of the copy.
     extent: usize,
-    /// For each restricted loop, the scalar with the number of the iteration in the original loop, and whether the copy
-    /// uses this scalar (outside of addresses).
+    /// For each restricted loop: the scalar with the number of the iteration in the original loop, and whether the copy
+    /// uses this scalar outside of addresses.
     numbers: OrderedMap<IndexId, (ScalarId, bool)>,
-    /// The number of restricted loops around the current statement. A contraction inside of one belongs to one member,
-    /// so it is not restricted.
+    /// The number of restricted loops around the current statement. A contraction inside a restricted loop belongs to
+    /// one member, so it is not restricted itself.
     inside: usize,
     /// Whether the copy reads the number of the first member.
     pub(super) counted: bool,
@@ -42,7 +42,8 @@ pub(super) struct Replaced {
     /// If the buffer has a row of partial values for each piece: the index of the piece, and the number of elements of
     /// a row.
     pub(super) row: Option<(IndexId, i64)>,
-    /// Whether the buffer has the elements of the copy's members alone, from its first element on.
+    /// Whether the buffer contains only the elements of the copy's members, so that addresses start from the first of
+    /// them.
     pub(super) relative: bool,
 }
 
@@ -70,7 +71,7 @@ impl<'a> Copy<'a> {
         }
     }
 
-    /// Returns the part of a restricted loop.
+    /// Returns a loop over the iterations of `found` that belong to the copy's members.
     fn part(&mut self, found: Loop<'_>, iterations: usize) -> Stmt {
         let Loop { index, parallelism, lanes, body, origins, .. } = found;
         let inner = self.kernel.fresh_index();

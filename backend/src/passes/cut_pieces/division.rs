@@ -2,7 +2,7 @@
 
 /// A multiple of this number of elements fills whole cache lines, for every dtype.
 const IN_LINES: usize = 64;
-/// The numbers of threads for which pieces are to be distributed evenly.
+/// The numbers of threads among which pieces should be distributed evenly.
 const THREADS: [usize; 5] = [2, 4, 8, 16, 32];
 
 /// The division of iterations into equal pieces and a rest.
@@ -23,8 +23,8 @@ impl Division {
     }
 }
 
-/// Returns a number of iterations; the extent of each piece is a multiple of it. Large pieces of a loop with lanes
-/// begin at a cache line, because a store across two lines takes twice as long.
+/// Returns a number of iterations of which the extent of each piece must be a multiple. Large pieces of a loop with
+/// lanes begin at a cache line, because a store across two lines takes twice as long.
 pub(super) fn group(lanes: usize, extent: usize, most: usize) -> usize {
     let aligned = lanes.max(IN_LINES);
     if lanes > 1 && extent / aligned >= most { aligned } else { lanes }

@@ -22,12 +22,13 @@ use cranelift_entity::SecondaryMap;
 use std::slice::from_ref;
 use tapeloom_ir::{ArrayType, OrderedMap, Shape};
 
-/// A pair of buffers that a loop exchanges, in which each member of a batch has a row.
+/// One of the buffers that a loop exchanges, in which each member of a batch has a row of elements.
 pub(super) struct OwnRows {
     pub(super) buffer: BufferId,
     /// The number of elements of a row.
     row: usize,
-    /// The buffer version, if the buffer holds the carried array before and after the statement.
+    /// If the buffer holds the carried array before and after the statement: the buffer version that holds it (a
+    /// version is one of the values that a buffer holds one after the other).
     carried: Option<BufferVersion>,
 }
 
@@ -63,8 +64,9 @@ pub(super) fn exchanged(
     Some(rows)
 }
 
-/// Adds buffers to a kernel for the rows of `extent` members from `start` on, and lets a copy of a statement use them in
-/// place of the exchanged buffers. Returns the loops that copy carried arrays to the new buffers and back.
+/// Adds buffers to a kernel for the rows of the `extent` members that begin with member `start`, and makes a copy of a
+/// statement use them instead of the exchanged buffers. Returns the loops that copy carried arrays to the new buffers,
+/// and the loops that copy them back.
 pub(super) fn copies(
     copy: &mut Copy<'_>,
     rows: &[OwnRows],

@@ -11,7 +11,8 @@ use crate::loop_ir::{
 use std::slice::from_ref;
 use tapeloom_ir::{ArrayType, Code, Literal, OrderedMap, Shape};
 
-/// An array to whose elements a statement only adds (or combines by another code with a neutral element).
+/// An array to whose elements a statement only adds, or which it combines by another code with a neutral element, such
+/// as `max`.
 pub(super) struct Accumulated {
     held: BufferVersion,
     code: Code,
@@ -24,8 +25,8 @@ impl Accumulated {
         self.held.buffer
     }
 
-    /// Gives each piece a row of partial values. Returns two loops: one that sets a row to the neutral element, and one
-    /// that combines the rows after the pieces have run.
+    /// Gives each piece a row of partial values. Returns two loops: the first sets a piece's row to the neutral
+    /// element, and the second combines all rows into the array after the pieces have run.
     pub(super) fn partial(
         &self,
         copy: &mut Copy<'_>,
@@ -114,7 +115,7 @@ struct Pair {
 
 /// The search for pairs of loads and stores.
 struct Pairs<'a> {
-    /// Returns whether a scalar has a single use.
+    /// A function that returns whether a scalar has a single use.
     once: &'a dyn Fn(ScalarId) -> bool,
     members: &'a Members,
     /// The loops around the current statement, with their trip counts.

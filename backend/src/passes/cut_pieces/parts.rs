@@ -9,12 +9,13 @@ use tapeloom_ir::OrderedMap;
 pub(super) enum Start {
     /// This iteration.
     Constant(i64),
-    /// The part of a piece starts at `each` times the number of the piece.
+    /// `each` times the number of the piece, which is the value of the loop index `piece`.
     Piece { piece: IndexId, each: i64 },
 }
 
 impl Start {
-    /// Moves an address to the first iteration of the part. The address advances by `step` elements in each iteration.
+    /// Moves an address from iteration 0 to the first iteration of the part. The address advances by `step` elements in
+    /// each iteration.
     pub(super) fn shift(self, address: &mut Address, step: i64) {
         match self {
             Start::Constant(from) => {
@@ -28,8 +29,8 @@ impl Start {
     }
 }
 
-/// The members of a batch: a piece computes the values of some of them, in the loops and contractions that run along the
-/// members.
+/// The members of a batch, and the loops and contractions that run along the members. A piece computes the values of
+/// some members.
 pub(super) struct Members {
     /// For each loop along the members: the number of its iterations for each member.
     pub(super) loops: OrderedMap<IndexId, usize>,
@@ -48,8 +49,9 @@ impl Members {
         Axis::of_extent(c, self.contracted?)
     }
 
-    /// Returns the elements of a buffer for each member, if these are a row of the buffer, of which `all` members together
-    /// have all elements, and if each access in the statement lies in the row of its member:
+    /// Returns the number of elements of a buffer for each member. Each member must have one row, all `all` members
+    /// together must have the whole buffer, and each access in the statement must lie in the row of its own member;
+    /// otherwise `None`:
     ///
     /// ```text
     /// serial i0 in 9 { for i1 in 64 { %0: f64 = load b4[i1*50 + 7] .. } }           a row of 50 elements
@@ -65,7 +67,7 @@ impl Members {
         let elements = kernel.buffers[buffer].ty.shape.elements();
         let row = (elements > 0 && elements.is_multiple_of(all)).then_some(elements / all)?;
         let mut extents: OrderedMap<IndexId, usize> = OrderedMap::default();
-        // The contractions inside of loops along the members: each computes values of one member.
+        // Collect the contractions inside of loops along the members: each of them computes values of one member.
         let mut of_one: Vec<*const Contract> = Vec::new();
         visit(from_ref(stmt), &mut |stmt| {
             let Stmt::For { index, extent: Extent::Constant(n), body, .. } = stmt else { return };
@@ -148,8 +150,8 @@ impl Axis {
         batch.map(Axis::Batch).or(rows).or(columns)
     }
 
-    /// Returns the distance in elements between neighbouring rows (columns, terms, or iterations of a batch loop, by
-    /// the axis) in each of the three matrices: left, right, result.
+    /// Returns the distance in elements between neighbours along the axis (rows, columns, terms, or iterations of a
+    /// batch loop) in each of the three matrices: left operand, right operand, result.
     pub(super) fn steps(self, c: &Contract) -> [i64; 3] {
         match self {
             Axis::Rows => [c.lhs.row, 0, c.out.row],
@@ -162,8 +164,9 @@ impl Axis {
         }
     }
 
-    /// Returns the part of a contraction with `extent` rows (columns, terms, iterations of a batch loop) from `start`.
-    /// A buffer for which `relative` holds has only the elements of the part, so its matrices are not moved.
+    /// Returns the part of a contraction that has `extent` rows (columns, terms, or iterations of a batch loop) from
+    /// `start` on. A buffer for which `relative` holds contains only the elements of this part, so its addresses are
+    /// not moved.
     pub(super) fn range(
         self,
         c: &Contract,

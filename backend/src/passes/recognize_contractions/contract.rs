@@ -9,8 +9,8 @@ use std::collections::BTreeSet;
 use tapeloom_ir::Dtype;
 
 impl<'a> Nest<'a> {
-    /// Returns the contractions that the nest equals, if it does nothing else; `before` holds the statements ahead
-    /// of it.
+    /// Returns the contractions to which the nest is equivalent; `None` if it computes anything else. `before` holds
+    /// the statements ahead of the nest.
     pub(super) fn contractions(self, before: &[Stmt]) -> Option<NestReplacement> {
         let mut contracts = Vec::new();
         for (to, value) in &self.inside {
@@ -118,8 +118,9 @@ impl<'a> Nest<'a> {
         (row != 0).then_some(Summed { contract, cleared: false })
     }
 
-    /// Returns the matrix that begins at element `e` in the first iterations of both loops, with these
-    /// strides from row to row and from column to column; `None` if a run-time index is involved.
+    /// Returns a matrix with the strides `row` (from row to row) and `column` (from column to column). It begins at the
+    /// element that `e` is in the first iterations of both loops. Returns `None` if the address of `e` has a run-time
+    /// index.
     fn matrix(&self, e: Element<'_>, row: i64, column: i64) -> Option<Matrix> {
         let mut at = e.address.clone();
         at.terms.retain(|(i, _)| *i != self.outer.index && *i != self.inner.index);
@@ -127,8 +128,8 @@ impl<'a> Nest<'a> {
         here.then_some(Matrix { held: e.held, at, row, column })
     }
 
-    /// Returns the contraction of an m x k and a k x n matrix; `None` if it has fewer than `LEAST`
-    /// multiplications, or there is no fast function for its strides.
+    /// Returns the contraction of an m x k and a k x n matrix; `None` if it has fewer than `LEAST` multiplications, or
+    /// no fast function supports its strides.
     fn lay(
         &self,
         [m, n, k]: [usize; 3],
@@ -202,7 +203,8 @@ fn join(all: &mut Vec<Summed>, next: Summed) {
     }
 }
 
-/// Returns the offset in elements of one matrix from another one in the same array.
+/// Returns the offset in elements from one matrix to another one in the same array; `None` if they are in different
+/// arrays or the offset is not constant.
 fn step(from: &Matrix, to: &Matrix) -> Option<i64> {
     (from.held == to.held).then(|| to.at.behind(&from.at))?
 }
@@ -213,8 +215,8 @@ fn beyond(step: i64, other: i64, n: usize) -> bool {
     step.unsigned_abs() >= other.unsigned_abs().saturating_mul(n as u64).max(1)
 }
 
-/// Returns the position in `before` of the statement that clears the result of a contraction, if it is one of
-/// the last `NEAR` and no statement after it touches the result.
+/// Returns the position in `before` of the statement that stores zeros to the result of a contraction. It must be one
+/// of the last `NEAR` statements, and no statement after it may touch the result; otherwise `None`.
 fn clearing(k: &Kernel, before: &[Stmt], c: &Contract) -> Option<usize> {
     for (at, stmt) in before.iter().enumerate().rev().take(NEAR) {
         if clears(stmt, c) {
@@ -232,7 +234,7 @@ fn clearing(k: &Kernel, before: &[Stmt], c: &Contract) -> Option<usize> {
     None
 }
 
-/// Returns whether a statement clears the result of a contraction, and does nothing else.
+/// Returns whether a statement stores zeros to exactly the result of a contraction, and does nothing else.
 fn clears(stmt: &Stmt, c: &Contract) -> bool {
     let (mut stmt, mut loops) = (stmt, Vec::new());
     let store = loop {

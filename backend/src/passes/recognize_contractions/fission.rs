@@ -2,9 +2,9 @@
 //!
 //! Lowering fuses the uses of an element into the loop that computes it. That is good for elementwise code, but
 //! functions for matrix products need loops that hold nothing else. So a loop around product loops is split into a
-//! sequence of loops, each of which runs one part of every iteration. If a later part reads a value of an earlier
-//! part, the value is loaded from where the iteration stores it anyway, or its load is repeated. A sum is stored,
-//! until its last use, at the address where the iteration stores the result computed from it.
+//! sequence of loops, each of which runs one part of every iteration. If a later part reads a value of an earlier part,
+//! it loads the value from the element where the earlier part stores it, or repeats the load that gave the value. A sum
+//! is stored, until its last use, in the element that will receive the result computed from it.
 //!
 //! ```text
 //! for i0 in 32 {                              for i2 in 32 {
@@ -45,12 +45,11 @@ struct FissionGroup<'a> {
     is_product: bool,
 }
 
-/// Splits a loop into a sequence of loops, each with one inner loop or the statements between; `None` if that
-/// is not possible.
+/// Splits a loop into a sequence of loops, one for each inner loop and one for each run of statements between inner
+/// loops; `None` if that would change results.
 pub(super) fn distributed(k: &mut Kernel, stmt: &Stmt) -> Option<Vec<SplitLoop>> {
     let Loop { index, extent, body, origins, .. } = plain(stmt)?;
     let parts = parts(body)?;
-    // If there is no inner loop, there is nothing to split.
     if !parts.iter().any(|part| part.is_product) {
         return None;
     }
@@ -88,8 +87,8 @@ pub(super) fn distributed(k: &mut Kernel, stmt: &Stmt) -> Option<Vec<SplitLoop>>
     Some(found)
 }
 
-/// Splits an iteration into parts: each inner loop with the variables that it folds into, and the statements
-/// between loops.
+/// Splits an iteration into parts: each inner loop, with the declarations of the variables that it folds into, and the
+/// statements between inner loops. Returns `None` if a variable prevents the split.
 fn parts(body: &[Stmt]) -> Option<Vec<FissionGroup<'_>>> {
     let mut parts: Vec<FissionGroup<'_>> = vec![FissionGroup::default()];
     let mut owner: OrderedMap<VarId, usize> = OrderedMap::default();
@@ -115,7 +114,7 @@ fn parts(body: &[Stmt]) -> Option<Vec<FissionGroup<'_>>> {
             }
         }
     }
-    // Move the declaration of each sum to the loop that folds it. Any other variable prevents the split.
+    // Move the declaration of each sum to the part of the loop that folds it. Any other variable prevents the split.
     let mut sums = Vec::new();
     for part in parts.iter_mut().filter(|p| !p.is_product) {
         let mut left = false;
@@ -185,8 +184,8 @@ impl<'a> Accesses<'a> {
     }
 }
 
-/// Returns whether all iterations of one part may run before all iterations of the next: memory that two parts
-/// touch, if one of them writes, must be an element that only this iteration accesses.
+/// Returns whether all iterations of one part may run before all iterations of the next part. If two parts access the
+/// same memory and one of them writes it, they must access an element that only this iteration accesses.
 fn in_turn(index: IndexId, parts: &[FissionGroup<'_>], accesses: &Accesses<'_>) -> bool {
     let folds = |p: &FissionGroup<'_>| p.stmts.iter().any(|s| matches!(s, Stmt::Fold { .. }));
     // A fold into a variable from outside the loop must stay in one part.
@@ -208,17 +207,17 @@ fn in_turn(index: IndexId, parts: &[FissionGroup<'_>], accesses: &Accesses<'_>) 
     })
 }
 
-/// Returns whether an address is a different element in each iteration.
+/// Returns whether an address is a different element in each iteration of the loop over `index`.
 fn is_private(index: IndexId, address: &Address) -> bool {
     let fixed = address.dynamic.is_none() && address.terms.iter().all(|(i, _)| *i == index);
     fixed && address.stride(index) != 0
 }
 
-/// The elements that hold values which one part computes and another one reads.
+/// For each value that one part computes and another part reads: the element in which it is stored.
 struct ValueHomes {
     /// Per value: the part that computes it, and the element from which other parts can load it.
     values: OrderedMap<ScalarId, (usize, Option<(BufferVersion, Address)>)>,
-    /// Per sum: the element where it is stored between parts.
+    /// Per sum: the element where the sum is stored between the parts that fold it and read it.
     sums: OrderedMap<VarId, (BufferVersion, Address)>,
 }
 
@@ -229,7 +228,7 @@ impl ValueHomes {
         parts: &[FissionGroup<'_>],
         accesses: &Accesses<'_>,
     ) -> Option<ValueHomes> {
-        // Whether more than one access for which `also` holds may touch the memory of a stored array.
+        // Returns whether more than one access for which `also` holds may touch the memory of a stored array.
         let others = |held: BufferVersion, also: fn(&Access<'_>) -> bool| {
             accesses.near(held.buffer).filter(|a| also(a)).nth(1).is_some()
         };
@@ -253,8 +252,8 @@ impl ValueHomes {
                         if !is_private(index, address) {
                             continue;
                         }
-                        // Other parts can load the value only if its own part stores it, and nothing else writes
-                        // that array.
+                        // Other parts can load the value only if the part that computes it also stores it, and nothing
+                        // else writes that array.
                         if let Arg::Scalar(s) = value
                             && let Some((of, place @ None)) = homes.values.get_mut(s)
                             && *of == at
@@ -312,7 +311,7 @@ fn last_reads(parts: &[FissionGroup<'_>]) -> OrderedMap<VarId, usize> {
     last
 }
 
-/// A rewriter that copies a part into a loop with another index.
+/// A rewriter that copies one part of an iteration into a loop with another index.
 struct Body<'a> {
     k: &'a mut Kernel,
     homes: &'a ValueHomes,
@@ -330,8 +329,8 @@ struct Body<'a> {
 }
 
 impl Body<'_> {
-    /// Returns the statements of the part without dead ones; `None` if it reads a value of another part that
-    /// no element holds.
+    /// Returns the statements of the part without dead ones; `None` if the part reads a value of another part that is
+    /// stored in no element.
     fn part(mut self, part: &FissionGroup<'_>) -> Option<Vec<Stmt>> {
         let mut needed: Vec<Stmt> = part.stmts.iter().copied().cloned().collect();
         drop_unread(&mut needed, &|_| true);
@@ -341,7 +340,7 @@ impl Body<'_> {
                 && let Some((held, _)) = self.homes.sums.get(var)
                 && held == stored
             {
-                // The sum is stored in this element already.
+                // The part that folds the sum has already stored it in this element.
                 continue;
             }
             body.push(self.stmt(stmt));
@@ -354,12 +353,12 @@ impl Body<'_> {
                 body.push(Stmt::Store { held, address, value: Arg::Var(*var), guard: None });
             }
         }
-        // The loads go first, because the element that holds a sum is overwritten at the end of the iteration.
+        // Put the loads first, because the element that holds a sum is overwritten at the end of the iteration.
         body.splice(0..0, self.loads);
         (!self.failed).then_some(body)
     }
 
-    /// Adds a load of an element ahead of the part, and returns the loaded value.
+    /// Adds a load of an element to the loads that run before the part, and returns the loaded value.
     fn load(&mut self, dtype: Dtype, (held, address): (BufferVersion, Address)) -> ScalarId {
         let value = self.k.scalars.push(dtype);
         let (held, address) = self.element(held, &address);
@@ -437,8 +436,8 @@ mod tests {
         assert_eq!(text.matches("contract").count(), contractions, "{text}");
     }
 
-    /// A value is available to other parts if its own part stores it, but not if only a later part does: then
-    /// nothing is split.
+    /// A loop is split only if a value that another part reads is stored by the part that computes it. It is not split
+    /// if only a later part stores the value.
     #[test]
     fn values_wait_where_they_are_stored_at_once() {
         let make = "%9: f64 = load b0[i0] %10: f64 = neg %9";

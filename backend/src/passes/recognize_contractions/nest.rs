@@ -17,25 +17,26 @@ pub(super) struct Nest<'a> {
     pub(super) k: &'a Kernel,
     pub(super) outer: Loop<'a>,
     pub(super) inner: Loop<'a>,
-    /// Per value that changes from iteration to iteration: its definition.
+    /// Per value that changes from iteration to iteration: the expression that defines it.
     pub(super) values: SecondaryMap<ScalarId, Option<&'a Expr>>,
-    /// The statements whose values do not change; they are moved ahead of the nest.
+    /// The statements whose values are the same in all iterations; they are moved ahead of the nest.
     pub(super) ahead: Vec<Stmt>,
-    /// Variables that are 0 at the start of an outer iteration, and the value that the inner loop folds into them.
+    /// Variables that are 0 at the start of each outer iteration, each with the value that the inner loop adds to it.
     pub(super) sums: Vec<(VarId, Option<Arg>)>,
-    /// The stores in the inner loop, and those in the outer loop after the inner one, each with the stored
-    /// value.
+    /// The stores in the inner loop, each with the stored value.
     pub(super) inside: Vec<(Element<'a>, Arg)>,
+    /// The stores in the outer loop after the inner loop, each with the stored value.
     pub(super) behind: Vec<(Element<'a>, Arg)>,
 }
 
-/// Returns the counted loop that a statement is, if it has iterations and no carries.
+/// Returns a statement as a counted loop, if it is one that has iterations and no carries.
 pub(super) fn plain(stmt: &Stmt) -> Option<Loop<'_>> {
     stmt.counted().filter(|l| l.carries.is_empty() && l.extent > 0)
 }
 
 impl<'a> Nest<'a> {
-    /// Returns the nest that a statement is, if it contains only statements that may occur in products.
+    /// Returns a statement as a nest of two loops, if it is one that contains only statements that may occur in
+    /// products.
     pub(super) fn of(k: &'a Kernel, stmt: &'a Stmt) -> Option<Nest<'a>> {
         let outer = plain(stmt)?;
         let inner = outer.body.iter().find_map(plain)?;
@@ -62,7 +63,7 @@ impl<'a> Nest<'a> {
         Some(nest)
     }
 
-    /// Collects the statements of the inner loop; `None` if one of them may not occur in products.
+    /// Sorts the statements of the inner loop by their role; returns `None` if one of them may not occur in products.
     fn iterations(&mut self) -> Option<()> {
         for stmt in self.inner.body {
             match stmt {
@@ -99,7 +100,7 @@ impl<'a> Nest<'a> {
         match arg {
             Arg::Scalar(s) => self.values[s].is_some(),
             Arg::Index(i) => i == self.outer.index || i == self.inner.index,
-            // The variable may be set between two iterations.
+            // A variable may be set between two iterations, so its value varies.
             Arg::Var(_) => true,
             Arg::Literal(_) => false,
         }
@@ -113,8 +114,7 @@ impl<'a> Nest<'a> {
         }
     }
 
-    /// Returns the two operands of a value that a code for which `is` holds computes; `None` for other
-    /// values.
+    /// If a value is computed by a code for which `is` holds, returns the two operands; otherwise `None`.
     fn computed(&self, arg: Arg, is: fn(&Code) -> bool) -> Option<[Arg; 2]> {
         let Arg::Scalar(s) = arg else { return None };
         match self.values[s]? {
@@ -123,7 +123,8 @@ impl<'a> Nest<'a> {
         }
     }
 
-    /// Returns the products in `x0 y0 + x1 y1 + ..`, and whether 0 is added to the sum.
+    /// Returns the pairs of factors in a sum of products (`x0 y0 + x1 y1 + ..`), and whether the constant 0 is added to
+    /// the sum.
     pub(super) fn terms(&self, arg: Arg) -> Option<(Vec<[Element<'a>; 2]>, bool)> {
         let sum = |arg| self.computed(arg, |c| matches!(c, Code::Add));
         let product = |arg| {
@@ -144,12 +145,12 @@ impl<'a> Nest<'a> {
         Some((terms, started))
     }
 
-    /// Returns the single product that each iteration adds.
+    /// If a value is a single product, returns its two factors.
     pub(super) fn term(&self, arg: Arg) -> Option<[Element<'a>; 2]> {
         <[_; 1]>::try_from(self.terms(arg)?.0).ok().map(|[term]| term)
     }
 
-    /// Returns the value `x` that is added to the stored element in `y = y + x`.
+    /// If `value` is the stored element `to` plus another value, returns the other value.
     pub(super) fn added(&self, to: Element<'a>, value: Arg) -> Option<Arg> {
         let [x, y] = self.computed(value, |c| matches!(c, Code::Add))?;
         match (self.loaded(x), self.loaded(y)) {

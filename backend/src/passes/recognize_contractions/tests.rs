@@ -148,8 +148,8 @@ fn products_are_split_from_their_consumers() {
     assert!(text.contains(product), "{text}");
 }
 
-/// Each sum is computed in the buffer that receives a result of the other sum, so both sums must be loaded before
-/// either result is stored.
+/// Each of two sums is computed in the buffer that receives a result of the other sum, so both sums must be loaded
+/// before either result is stored.
 #[test]
 fn sums_that_wait_in_each_others_places() {
     let text = products(&format!(
@@ -189,7 +189,7 @@ fn products_before_and_behind_are_taken_apart() {
 }
 
 /// A layer and its reverse pass, with the loop over two rows unrolled: the products of the two rows must become one
-/// matrix product.
+/// product of matrices.
 #[test]
 fn rows_side_by_side_are_one_product() {
     let text = products(
