@@ -42,15 +42,16 @@ pub(crate) struct Staged {
     lifted: Vec<bool>,
     /// The leaves of the arguments.
     pub(crate) args: Vec<Var>,
-    /// The tree structures of the argument and of the result.
+    /// The tree structure of the argument.
     form: Form,
+    /// The tree structure of the result.
     output: Form,
 }
 
 /// A traced closure, and the structures of its argument and its result.
 pub(crate) type Typed<A, B> = (Staged, <A as Tree<Var>>::Structure, <B as Tree<Var>>::Structure);
 
-/// Traces `f` for the argument `x` in a new frame.
+/// Traces `f` for the argument `x` in a new frame, the scope in which the trace records the equations of a closure.
 pub(crate) fn stage<A: Tree<Var>, B: Tree<Var>>(
     transform: &'static str,
     at: Loc,

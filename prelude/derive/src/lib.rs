@@ -32,7 +32,7 @@ pub fn derive_tree(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
     expand(&input).unwrap_or_else(Error::into_compile_error).into()
 }
 
-/// The data about one field of the struct from which its part of the generated code is made.
+/// One field of the struct, with the names by which the generated code accesses it.
 struct Part {
     member: Member,
     /// The name of the field in the generated `Structure` type.
@@ -43,14 +43,14 @@ struct Part {
     kind: Holds,
 }
 
-/// The kind of a field.
+/// How the generated code treats a field of the struct.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Holds {
-    /// A tree.
+    /// A tree of leaves: the generated code visits these leaves.
     Arrays,
-    /// A static value, compared by `Eq`.
+    /// A static value without leaves, compared by `Eq`.
     Equal,
-    /// A static value that contains floats, compared by bits.
+    /// A static value without leaves that contains floats, compared by bits.
     Floats,
 }
 
@@ -83,7 +83,8 @@ fn expand(input: &DeriveInput) -> Result<TokenStream, Error> {
             GenericParam::Lifetime(_) => None,
         })
         .collect();
-    // The generics of an impl repeat the bounds of parameters, but may not contain their defaults.
+    // An impl repeats the bounds of the struct's generic parameters. Rust forbids default parameters in an impl, so
+    // they are left out.
     let others: Vec<TokenStream> = others
         .iter()
         .map(|p| match p {
@@ -148,8 +149,8 @@ fn expand(input: &DeriveInput) -> Result<TokenStream, Error> {
         let (member, tree) = (&p.member, tree(p));
         quote!(#tree::leaves_mut(&mut self.#member, visit);)
     });
-    // Generates a constructor that calls `from_leaves` of each field's type. It is the body of `from_leaves`, and, for
-    // leaves of another type, of `with_leaves`.
+    // Generates the expression that constructs the struct from leaves. With the struct's own leaf type it is the body
+    // of `from_leaves`, with the type parameter `__M` that of `with_leaves`.
     let build = |to: TokenStream| {
         let fields = parts.iter().map(|p| {
             let (name, member, ty) = (&p.name, &p.member, with_leaf(&p.ty, &to));
@@ -185,8 +186,9 @@ fn expand(input: &DeriveInput) -> Result<TokenStream, Error> {
     });
 
     let trees: Vec<&Part> = parts.iter().filter(|p| p.kind == Holds::Arrays).collect();
-    // If the fields of a struct have no such impl, the struct gets an impl whose bounds never hold. Repeat the type of
-    // the structure, because a bound on it hides that of the field's own impl.
+    // The impl of `RowResults` holds only if all fields that are trees implement that trait; otherwise its bounds fail,
+    // and the impl has no effect. Each bound states the type `Structure` again, because a bound on a field's type hides
+    // the associated type of the field's own impl from the compiler.
     let results = trees.iter().map(|p| {
         let (ty, of_var) = (&p.ty, with_leaf(&p.ty, &var));
         quote! {

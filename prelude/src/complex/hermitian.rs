@@ -214,10 +214,11 @@ struct Point {
     all: Decomposition,
     /// The index in `all` of the first eigenvector that the caller reads.
     first: i64,
-    /// The eigenvalues and eigenvectors that the caller reads, and the columns of `all.largest` that belong to these
-    /// eigenvectors.
+    /// The eigenvalues that the caller reads.
     w: Var,
+    /// The eigenvectors that the caller reads, as columns.
     v: Complex,
+    /// The columns of `all.largest` that belong to the eigenvectors `v`.
     largest: Var,
     at: Loc,
 }
@@ -329,7 +330,8 @@ fn reflected(k: Var, h: Complex, q: Complex) -> (Complex, Complex) {
     let v =
         Complex { re: x.re + select(next, phase.re, 0.0), im: x.im + select(next, phase.im, 0.0) };
     let factor = select(some, 1.0 / (1.0 + length), 0.0);
-    // The reflection maps x to -phase e. Multiplying this row and column by -phase makes the component positive.
+    // The reflection maps x to -phase e. A factor of -phase in row and column k + 1 makes this component real and
+    // positive.
     let turn = Complex {
         re: select(next & some, -phase.re, 1.0),
         im: select(next & some, -phase.im, 0.0),

@@ -101,7 +101,8 @@ const LANES: usize = 16;
 /// Sequences of at most this many elements are not divided into blocks.
 const SHORT: usize = 64;
 
-/// Computes the prefixes in blocks of about `sqrt(n)` elements, after a head of at most one block's length.
+/// Computes the prefixes `y` of the sequence `x` in blocks of about `sqrt(n)` elements, after a head of at most one
+/// block's length.
 ///
 /// ```text
 /// x:       x0  x1    | x2     x3      x4       | x5 ..        a head and blocks
@@ -110,10 +111,10 @@ const SHORT: usize = 64;
 /// ```
 ///
 /// A single loop over all elements would call the function `n` times instead of `2 n` times, but a sum of `n` numbers
-/// would have the rounding errors of `n` successive additions; here it has those of `2 sqrt(n)`. Pairs of neighbours,
-/// as JAX combines them, have those of `2 log2(n)`, but read and write with strides: sums took 14 to 30 times as long.
-/// Only functions that cost far more than memory, such as `logaddexp`, lose by blocks (up to 1.5 times), because half
-/// of their uses are in a row.
+/// would have the rounding errors of `n` successive additions; in blocks it has those of `2 sqrt(n)`. JAX combines
+/// pairs of neighbours: that has the rounding errors of `2 log2(n)` additions, but reads and writes with strides, and
+/// sums took 14 to 30 times as long. Only functions that cost far more than memory accesses, such as `logaddexp`, are
+/// slower in blocks (up to 1.5 times), because half of their calls depend on the previous call.
 fn scan(combine: &Combine<'_>, x: &[Var], n: usize, at: Loc) -> Vec<Var> {
     if n <= SHORT {
         return one_by_one(combine, x, n, at);

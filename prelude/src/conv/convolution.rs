@@ -232,7 +232,8 @@ fn planned(name: &str, x: &ArrayType, w: &ArrayType, how: &Conv) -> Result<Plann
     Ok(Planned { input, kernel, output, along })
 }
 
-/// Emits the sum over channels and window positions:
+/// Emits the convolution of the input `x` with the kernel `w`. With n the batch, o.. the position in the output, c the
+/// output channel, i the input channel, k the position in the window and low.. the padding at the front:
 /// `y[n, o.., c] = Σ_k,i x[n, o strides + k dilation - low.., i] w[c, i, k..]`.
 fn written(x: Var, w: Var, plan: &Planned, groups: usize, at: Loc) -> Var {
     let Planned { input, kernel, output, along } = plan;

@@ -89,7 +89,8 @@ pub fn correlate(a: Var, v: impl IntoVar, mode: Mode) -> Var {
     let of = || {
         let [n, m] = checked("correlate", a, v, at)?;
         on_behalf("correlate", at, || match n < m {
-            // If `v` is longer, exchange the operands. The result is then in reverse order.
+            // `slid` requires that its first sequence is not the shorter one. If the operands are exchanged, the result
+            // is in reverse order, so flip it.
             true => Ok(slid("correlate", v, a, mode, at)?.flip(0)),
             false => slid("correlate", a, v, mode, at),
         })

@@ -122,11 +122,13 @@ fn context(at: Loc) -> Context {
 struct Back {
     at: Loc,
     arg_types: Vec<ArrayType>,
-    /// The form of the result, and the types of its leaves.
+    /// The form of the closure's result.
     output: Form,
+    /// The types of the leaves of the closure's result.
     types: Vec<ArrayType>,
     pullback: Option<Pullback>,
-    /// Whether the derivative exists.
+    /// False after an error in the arguments or results, for example a result that is not of floats; `pull` then
+    /// returns placeholders.
     ok: bool,
 }
 

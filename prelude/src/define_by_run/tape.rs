@@ -152,7 +152,7 @@ impl<A: Tree<Var>, B: Tree<Var>, K> Tape<A, B, K> {
     /// Returns the result of the closure.
     pub fn value(&self) -> B::With<Tensor> {
         let mut leaves = self.recorded.outputs().iter().cloned();
-        // The recording has one output for each leaf of the structure, so nan is never used.
+        // The recording has one output for each leaf of the structure, so the fallback to nan is never taken.
         B::with_leaves(&self.output, &mut || leaves.next().unwrap_or(Tensor::from(f64::NAN)))
     }
 
@@ -258,7 +258,7 @@ fn applied(recorded: &Recorded, form: &Form, args: Flat, at: Loc) -> Vec<Var> {
             trace::record(problem, &[], at);
             return poison();
         }
-        // Outside a trace nothing can be emitted. Any use of the placeholders reports that.
+        // Without an active trace nothing can be emitted. The placeholders report that as an error when they are used.
         None => return poison(),
     };
     let data = recorded.tensors().iter().map(|t| constant(t));

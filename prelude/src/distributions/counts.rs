@@ -120,7 +120,8 @@ pub fn binomial(key: Var, n: impl IntoVar, p: impl IntoVar, shape: impl Into<Sha
         let one = |(key, (n, p)): (Var, (Var, Var))| {
             let sound = n.ge(0.0) & n.le(MOST) & p.ge(0.0) & p.le(1.0);
             let (n, p) = (select(sound, n.floor(), 0.0), select(sound, p, 0.0));
-            // Count the less probable outcome.
+            // Draw the number of the less probable outcome, success or failure, so that its probability `q` is at most
+            // 1/2.
             let rare = p.gt(0.5);
             let q = select(rare, 1.0 - p, p);
             let many =
@@ -250,7 +251,7 @@ fn very_many_of((key, (n, q)): (Var, (Var, Var))) -> Var {
     outcomes(key, n, q, &|k: Var| both(k) - most)
 }
 
-/// Returns the most probable number.
+/// Returns the most probable number of successes in `n` trials with success probability `q`.
 fn mode(n: Var, q: Var) -> Var {
     ((n + 1.0) * q).floor()
 }
@@ -273,10 +274,10 @@ struct Hat {
     /// The factor by which the hat is scaled so that it exceeds the density everywhere.
     scale: Var,
     shift: Var,
-    /// If the second uniform number is below this bound and u is not near the ends, the proposal is accepted without
-    /// evaluating the density.
+    /// If the second uniform number v is at most this bound and u is not near the ends of its interval, the proposal is
+    /// accepted without evaluating the density.
     quick: Var,
-    /// The largest k.
+    /// The largest possible sample; larger proposals are rejected.
     most: Var,
 }
 

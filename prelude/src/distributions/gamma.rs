@@ -215,10 +215,11 @@ fn moving_where(moves: Var, a: Var, log: Var) -> Var {
     select(moves, moving, log)
 }
 
-/// Draws one gamma number. Returns the number and its logarithm.
+/// Draws one gamma number by Marsaglia and Tsang's rejection method. Returns the number and its logarithm.
 ///
-/// With d = a - 1/3 and c = 1 / √(9d), a normal number z and v = (1 + c z)³ > 0, the sample d v is accepted if ln u <
-/// z²/2 + d (1 - v + ln v). For a < 1, the sample is a sample for a + 1, times u^(1/a).
+/// Let d = a - 1/3, c = 1 / √(9d), z a normal number, u a uniform number and v = (1 + c z)³. If v > 0 and ln u < z²/2 +
+/// d (1 - v + ln v), the sample d v is accepted. For a < 1, the sample is a sample for a + 1, times a uniform number to
+/// the power 1/a.
 fn one((key, a): (Var, Var)) -> (Var, Var) {
     let dtype = a.dtype();
     let [key, for_power] = split(key);
@@ -269,7 +270,8 @@ const FAR: f64 = 1e6;
 fn moving(a: Var, log: Var) -> Var {
     let log = log.stop_gradient();
     let far = a.ge(FAR);
-    // Where one formula is selected, the other one is evaluated at numbers at which its derivatives are finite.
+    // `select` multiplies the derivative of the formula that is not selected by 0, so evaluate that formula at numbers
+    // at which its derivative is finite.
     let near = moving_near(select(far, 1.0, a), select(far, 0.0, log));
     let step = moving_far(select(far, a, FAR), select(far, log, FAR.ln()));
     select(far, log + (step - step.stop_gradient()), near)

@@ -55,7 +55,7 @@ fn sampled<const N: usize>(
             Err(problem) => return refuse(problem),
         }
     }
-    // The key counts as used by this call. `body` draws with keys that are split from it, which must not count as
-    // further uses.
+    // `check_keys` reports keys that are used twice. `drawn_from` has marked the key as used. The keys that `body`
+    // splits from it must not count as further uses of this key.
     on_behalf(name, at, || unmarked(|| body(own, whole.map(|p| p.broadcast_to(shape.clone())))))
 }

@@ -92,8 +92,8 @@ pub fn weighted_choice_without_replacement(key: Var, x: Var, weights: Var, n: us
     }
 }
 
-/// Returns weights whose sum is in range: if the sum would overflow or all weights are tiny, they are divided by the
-/// largest weight.
+/// Returns the weights, or, if their sum would overflow or all are tiny, their quotients by the largest weight, which
+/// have a sum in range.
 fn with_a_sum(weights: Var) -> Var {
     let least = if weights.dtype() == Dtype::F32 { 1e-30 } else { 1e-290 };
     let most = weights.max();

@@ -53,10 +53,11 @@ pub fn von_mises(key: Var, concentration: impl IntoVar, shape: impl Into<Shape>)
     })
 }
 
-/// Draws one angle.
+/// Draws one angle x, by rejection, for the concentration k (κ below).
 ///
-/// Proposals have the wrapped Cauchy distribution, whose density is proportional to 1 / (1 + a - cos x). With d = 1 -
-/// cos x, the quotient of both densities is proportional to exp(-κ d) (a + d), with its maximum at d = 1/κ - a.
+/// Proposals have the wrapped Cauchy distribution, whose density is proportional to 1 / (1 + a - cos x) with a computed
+/// from κ. With d = 1 - cos x, the quotient of the angle's density by that of the proposal is proportional to
+/// exp(-κ d) (a + d). Its maximum is at d = 1/κ - a.
 fn one((key, k): (Var, Var)) -> Var {
     let dtype = k.dtype();
     // For concentrations below 1e-3, use the proposals for 1e-3, which are nearly uniform, too: the formula divides by

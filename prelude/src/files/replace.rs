@@ -39,7 +39,7 @@ pub fn replace(path: impl AsRef<Path>, bytes: &[u8]) -> Result<(), Error> {
     write(path.as_ref(), bytes).map_err(|problem| Error::at(problem, at))
 }
 
-/// As [`replace`], without a line.
+/// Replaces a file as [`replace`] does. The error has no line of the user's code; the caller adds it.
 pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<(), Problem> {
     let missing = "create the folder first, or correct the path";
     replaced(path, bytes).map_err(|e| failed(path, "cannot be written", &e, missing))

@@ -102,9 +102,9 @@ pub(crate) fn between(f: &dyn Fn(Var) -> Var, a: Var, b: Var, at: Loc) -> Var {
 /// The state of the search.
 #[derive(Tree, Clone, Debug)]
 struct Search<T> {
-    /// Three points: the newest one, the other end of the bracket, and the point that was removed last. `y` contains
-    /// the values of the function there.
+    /// Three points: the newest one, the other end of the bracket, and the point that was removed last.
     x: [T; 3],
+    /// The values of the function at the three points `x`.
     y: [T; 3],
     /// The next point, as a fraction of the distance from `x[0]` to `x[1]`.
     part: T,

@@ -87,8 +87,8 @@ fn slopes(x: Var, y: Var, ends: Rows) -> Var {
     let one = of(h, 0).ones_like();
     let first = of(polygon, 0);
     if let (Rows::NotAKnot, 2 | 3) = (&ends, n) {
-        // The condition does not determine a spline of fewer than four points. For two points use the straight line,
-        // for three the parabola.
+        // The not-a-knot condition does not determine a spline of fewer than four points. For two points use the
+        // straight line, for three the parabola.
         if n == 2 {
             return concat(&[first, first], 0);
         }

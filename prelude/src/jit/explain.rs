@@ -373,7 +373,7 @@ impl Explanation {
     }
 }
 
-/// Converts a number of bytes that a plugin states; saturates.
+/// Converts a number of bytes that a plugin of XLA reports to usize. A number that does not fit becomes `usize::MAX`.
 #[cfg(feature = "xla")]
 fn bytes(stated: u64) -> usize {
     usize::try_from(stated).unwrap_or(usize::MAX)

@@ -9,14 +9,14 @@ use tapeloom_ir::prim::MultilinearCall;
 use tapeloom_ir::trace::{self, Diagnostic};
 use tapeloom_ir::{FuncId, Loc, Module};
 
-/// A function of the constants and the directions, linear in each direction. Returns the value of a link.
+/// Computes the value of a link, a function of the matrix or one of its derivatives, from the constants and the
+/// directions. The value is linear in each direction.
 pub(super) type Value<'a> = dyn Fn(&[Var], &[Var]) -> Var + 'a;
 
-/// A function of the constants, the matrix, the directions and one more direction `da`. Returns the derivative of the
-/// value along `da`.
+/// Computes the derivative of a link's value along `da`, from the constants, the matrix, the directions and `da`.
 pub(super) type Rule<'a> = dyn Fn(&[Var], Var, &[Var], Var) -> Var + 'a;
 
-/// The arguments that all links of a chain share.
+/// The arguments that are the same for a function of a matrix and for all its derivatives.
 #[derive(Clone, Copy)]
 pub(super) struct Point<'a> {
     /// The name of the public function, for messages.
@@ -29,9 +29,9 @@ pub(super) struct Point<'a> {
 }
 
 impl Point<'_> {
-    /// Emits a link: the result of `value` along `directions`. The derivative of the link with respect to the matrix is
-    /// computed by `rule`. Without a rule, this derivative is an error. The derivatives with respect to captures of the
-    /// closure `value` are those of the traced closure.
+    /// Emits a link of the chain, the function or one of its derivatives: the result of `value` along `directions`.
+    /// `rule` computes the derivative of this result with respect to the matrix. Without a rule, this derivative is an
+    /// error. The derivatives with respect to captures of the closure `value` are those of the traced closure.
     pub(super) fn link(
         self,
         directions: &[Var],

@@ -147,7 +147,7 @@ pub fn cond_number(a: Var) -> Var {
     let fits = matrices("cond_number", a, at).map(drop);
     each("cond_number", a, a.ty(at).dtype, fits, at, || {
         let [most, least] = extreme_values(a);
-        // Zero matrices are singular, too.
+        // A zero matrix is singular, too, but its quotient is 0/0. Divide 1 by 0 instead, which is infinite.
         least.eq(0.0).select(most.ones_like(), most) / least
     })
 }

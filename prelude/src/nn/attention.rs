@@ -31,7 +31,7 @@ impl Var {
                 let e = (x - shift).exp();
                 e / e.sum_keepdims(axes)
             };
-            // Reverse mode saves only y.
+            // The derivative is a function of the result y alone, so that reverse mode saves y and not x or e.
             let rule = |x: Var, dx: Var| {
                 let y = softmax(x);
                 (y, y * (dx - (y * dx).sum_keepdims(axes)))

@@ -186,8 +186,9 @@ impl Integrator {
             let on = finite(&slope);
             (masked(on, &slope), on)
         };
-        // The rule is a branch. A mask would not suffice, because zero times an infinite derivative is nan, and because
-        // second derivatives would multiply masked tangents and cotangents by a state that is nan.
+        // Where the slope is not finite, the rule must return zeros. It selects them by `cond` instead of a mask: zero
+        // times an infinite derivative is nan, and second derivatives would multiply masked tangents and cotangents by
+        // a state that is nan.
         let ruled = custom_jvp(f, |from: Point, moved: Point| {
             let (_, on) = f(from.clone());
             let known = |(from, moved): (Point, Point)| jvp(|x: Point| f(x).0)((from, moved));
@@ -298,7 +299,8 @@ impl Integrator {
             }
             _ => (w.sign, constant(false)),
         };
-        // If a step is so short that it ends at its start time, it would be repeated forever.
+        // A step that ends at its start time, because it is too short for the dtype, would be repeated forever. End
+        // with a status.
         let still = accepted & t.stop_gradient().eq(start);
         let status = select(still, Status::StepTooSmall as i64, trial.status);
         let status = select(crossed, Status::Event as i64, status);

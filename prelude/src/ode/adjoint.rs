@@ -62,18 +62,18 @@ pub(super) fn solve(
     solve((y.to_vec(), times, given.to_vec()))
 }
 
-/// The values that the reverse pass passes from interval to interval: λ, q, and the sums of |Δq| so far. These sums are
-/// empty if errors of q do not count.
+/// The values that the reverse pass passes from interval to interval: the adjoint state λ, the integral q of the
+/// cotangents of captured values, and the sums of |Δq| so far. These sums are empty if errors of q do not count.
 type Sums = (State, State, State);
 
-/// A state at the end of an interval of times, and its cotangent.
+/// The state at the end of an interval between requested times, and the cotangent of this state.
 type EndState = (State, State);
 
 /// The two ends of an interval between requested times, the later one first, and whether the forward pass reached the
 /// later one. The adjoint equation is integrated from the first to the second of these ends.
 type IntervalEnds = (Var, Var, Var);
 
-/// The reverse pass.
+/// The reverse pass of one solution: its inputs, the solution `rows`, and its cotangents `ct`.
 struct Back<'a> {
     integrator: &'a Integrator,
     seminorm: bool,
@@ -127,8 +127,8 @@ impl Back<'_> {
         let states = (cut(self.rows, 1..n), cut(self.ct, 1..n));
         let none = (zeros(y), zeros(p), if self.seminorm { State::new() } else { zeros(p) });
         let ((lambda, q, _), by_times) = scan_reverse(interval, none, (ends, states));
-        // The cotangent of the first time: the state at that time is given and does not depend on it, but the states at
-        // all later times do.
+        // The cotangent of the first time. The state at the first time is given and does not depend on it, but the
+        // states at all later times do.
         let start = times.index(0);
         let by_start =
             |(lambda, y, p): (State, State, State)| -dot(&lambda, &(self.f)(start, &y, &p), start);

@@ -102,7 +102,9 @@ impl Method {
         StepEnd { y: zeros(), slope: zeros(), terms: (0..terms).map(|_| zeros()).collect() }
     }
 
-    /// Returns the state at time `at` within a step. `end` contains the state and the slope at the end of the step:
+    /// Returns the state at time `at` within a step, which is at the fraction θ of the step. `end` contains the state
+    /// and the slope at the end of the step. c₁ is the change of the state in the step, and the method defines the
+    /// other coefficients:
     ///
     /// ```text
     /// y(t + θ h) = y + θ (c₁ + (1-θ) (c₂ + θ (c₃ + (1-θ) c₄)))

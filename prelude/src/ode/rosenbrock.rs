@@ -29,7 +29,8 @@ pub(super) struct Rosenbrock {
     a: &'static [&'static [f64]],
     c: &'static [&'static [f64]],
     /// For each of d₁, d₂, d₃, the weights of the stages in its sum. The dense output at the fraction θ of a step from
-    /// y to y' is `y + θ (y' - y + (1-θ) (d₁ + θ (d₂ + θ d₃)))`
+    /// the
+    /// state y to the state y' is `y + θ (y' - y + (1-θ) (d₁ + θ (d₂ + θ d₃)))`.
     dense: [&'static [f64]; 3],
 }
 

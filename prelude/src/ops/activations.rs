@@ -45,7 +45,8 @@ impl Var {
     pub fn gelu_tanh(self) -> Var {
         of_floats("gelu_tanh", [self], caller(), |[x]| {
             let inner = (x + x * x * x * 0.044715) * (2.0 * FRAC_2_PI.sqrt());
-            // Compute (1 + tanh u) / 2 as the logistic function of 2u, which does not cancel for negative u.
+            // Compute (1 + tanh u) / 2 as the logistic function of 2u: for negative u, the sum 1 + tanh u would cancel.
+            // `inner` is 2u.
             x * inner.sigmoid()
         })
     }

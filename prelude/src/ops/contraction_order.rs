@@ -21,9 +21,9 @@ const EXACT: usize = 10;
 /// A set of labels. Bit i is set if label number i is in the set.
 type Labels = u128;
 
-/// Returns the cheapest order of multiplications, as pairs of numbers of arrays. The operands have the first numbers,
-/// then the product of each pair has the next one. `extents` contains the extent of each label. If there are more
-/// labels than [`Labels`] has bits, the order is from left to right.
+/// Returns the cheapest order of multiplications, as pairs of array numbers. The operands are numbered from 0 in their
+/// order, and the product of each pair gets the next number. `extents` contains the extent of each label. If there are
+/// more labels than [`Labels`] has bits, the order is from left to right.
 pub(super) fn cheapest(
     operands: &[Vec<usize>],
     extents: &[usize],
@@ -111,7 +111,8 @@ impl Network<'_> {
         pairs
     }
 
-    /// Appends the multiplications of a subset to `pairs`, and returns the number of its product.
+    /// Appends the multiplications of a subset of the operands to `pairs`, and returns the array number of the subset's
+    /// product.
     fn pairs(&self, best: &[Best], subset: usize, pairs: &mut Vec<(usize, usize)>) -> usize {
         if subset.is_power_of_two() {
             return subset.ilog2() as usize;

@@ -143,7 +143,7 @@ pub fn geomspace(from: f64, to: f64, n: usize, dtype: Dtype) -> Var {
     spaced("geomspace", n, dtype, caller(), |i| {
         let last = n.saturating_sub(1).max(1) as f64;
         let inside = from * full([], to / from).pow(i / last);
-        // Both ends are set exactly.
+        // Powers are rounded, so set the first and the last element to `from` and `to` exactly.
         select(i.eq(0.0), from, select(i.eq(last), to, inside))
     })
 }

@@ -544,7 +544,7 @@ pub(crate) fn from_front(index: Var, extent: usize, at: Loc) -> Var {
     if !dtype.is_signed() || dtype.is_float() {
         return index;
     }
-    // The extent may not be representable in the dtype of the index.
+    // If the dtype of the index cannot represent the extent, convert the index to i64 first.
     let Some(extent) = Literal::exact_integer(dtype, extent as i128) else {
         let wide = widened(index, at);
         return if dtype == Dtype::I64 { wide } else { from_front(wide, extent, at) };

@@ -186,8 +186,8 @@ impl Var {
     }
 }
 
-/// Returns the largest absolute value along an axis, which is kept with extent 1, as a constant for derivatives; If it
-/// is 0 or not finite, the result is 1.
+/// Returns the largest absolute value along an axis, which is kept with extent 1, as a constant for derivatives. If
+/// this value is 0 or not finite, the result is 1.
 fn largest(x: Var, axis: usize) -> Var {
     if x.shape()[axis] == 0 {
         return number(x, 1.0);

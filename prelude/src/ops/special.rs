@@ -26,7 +26,8 @@ impl Var {
         of_floats("sinc", [self], caller(), |[x]| {
             let u = x * PI;
             let near = u.abs().lt(1.0);
-            // Near 0, use the series Σ (-1)ᵏ u²ᵏ / (2k + 1)!, whose derivatives do not cancel.
+            // With u = π x: near 0, use the series Σ (-1)ᵏ u²ᵏ / (2k + 1)! of sin u / u, whose derivatives do not
+            // cancel.
             let mut series = vec![1.0];
             for k in 1..13 {
                 let k = f64::from(k);

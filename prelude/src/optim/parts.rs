@@ -279,7 +279,8 @@ impl Ema {
         on_behalf("ema", at, || {
             let t = advanced(*count);
             let sum = tree_map2(|old, new| moving_average(self.0, old, new), sum, tree);
-            // The sum of the weights of all trees so far.
+            // The sum of the weights of all trees so far. A mean that starts at zero is too small by this factor, so
+            // divide by it.
             let full = |x: Var| 1.0 - self.0.like(x).pow(t.convert(x.dtype()));
             (tree_map(|x| x / full(x), &sum), (t, [sum]))
         })

@@ -65,7 +65,8 @@ pub fn randint(
         let number = |x: f64| Var::literal(Literal::of(unsigned, x), at);
         let some = low.lt(high);
         let span = select(some, (high - low).convert(unsigned), number(1.0));
-        // 2^bits mod span, by halves.
+        // `times` is 2^bits mod span, for the width `bits` of the dtype: the square of 2^(bits/2) mod span. For a span
+        // above 2^(bits/2) the square wraps to 0, and the random bits `lower` alone determine the number.
         let half = number(if narrow { 65_536.0 } else { 4_294_967_296.0 }).rem(span);
         let times = (half * half).rem(span);
         let span = span.broadcast_to(shape.clone());

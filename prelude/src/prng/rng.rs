@@ -67,12 +67,13 @@ pub struct Rng {
     state: State,
 }
 
-/// The generator of a closure.
+/// The generator that a closure uses in place of a generator from outside. Under `vmap`, its key becomes one key per batch
+/// member.
 #[derive(Clone, Copy)]
 struct Child {
     /// The generator outside the closure.
     of: Rng,
-    /// The frame of the closure.
+    /// The number of the closure's frame, the scope in which the trace records the closure's equations.
     frame: u64,
     /// The key from which the child started, drawn from `of` in the outer frame.
     given: Handle,

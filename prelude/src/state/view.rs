@@ -43,7 +43,7 @@ struct ViewedAxis {
 #[derive(Clone, Copy)]
 enum Start {
     Known(usize),
-    /// An `i64` scalar.
+    /// A start that is known at run time, an `i64` scalar.
     Run(Var),
 }
 

@@ -359,7 +359,7 @@ pub fn truncated_normal_entropy(
     of_floats("truncated_normal_entropy", operands, at, |[lower, upper, scale]| {
         let (near, mass) = log_mass(lower, upper);
         // The entropy is ln scale + ½ ln(2πe) + mass + ½ (lower d(lower) - upper d(upper) - near²), where d is the
-        // truncated density.
+        // truncated density, and `near` and `mass` are those of [`log_mass`].
         let edges = at_edges(lower, upper, (near, mass));
         checked(entropy_of_normal(scale) + mass + 0.5 * edges, lower.lt(upper))
     })

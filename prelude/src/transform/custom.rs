@@ -131,11 +131,13 @@ struct Applied {
     transform: &'static str,
     at: Loc,
     args: Vec<Var>,
-    /// The tree structure of the argument, and the types of its leaves.
+    /// The tree structure of the argument.
     form: Form,
+    /// The types of the argument's leaves.
     types: Vec<ArrayType>,
-    /// The tree structure of the result, and the types of its leaves.
+    /// The tree structure of the result.
     output: Form,
+    /// The types of the result's leaves.
     results: Vec<ArrayType>,
     function: Closed,
 }

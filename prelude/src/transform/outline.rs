@@ -89,7 +89,7 @@ impl Outlined {
         results
     }
 
-    /// Emits another call.
+    /// Emits another call of the stored function. Random keys among the captures are drawn anew.
     fn call(&self, args: &[Var], mut captures: Vec<Handle>, at: Loc) -> Vec<Var> {
         for (capture, rng) in &self.generators {
             captures[*capture] = rng.draw(at).handle;

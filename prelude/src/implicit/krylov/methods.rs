@@ -124,7 +124,7 @@ fn minimal_residual(system: &System<'_>) -> Var {
     let at = caller();
     let ((relative, most), rounding) = (system.bounds, system.rounding);
     let (b, begun, rest, size) = system.scaled();
-    // For a start x' and a preconditioner M, solve A M u = b - A x' for u. The solution is x = x' + M u.
+    // For a start x' and a preconditioner M, the iteration solves A M u = b - A x' for u. The solution is x = x' + M u.
     let a = |u: Var| (system.a)(system.near(u));
     let ty = b.ty(at);
     let n = ty.shape.elements();
@@ -134,9 +134,9 @@ fn minimal_residual(system: &System<'_>) -> Var {
     let no = || Var::literal(Literal::bool(false), at);
 
     // The columns of V are orthonormal directions, and A V = V' H, where V' has one more column. Rotations Q make H
-    // triangular, Q H = R, so
-    // |b - A x| = |Q[k, 0]| |r| for the best x of k directions. `columns` holds R by columns. The last pair is whether
-    // the Krylov space is exhausted, and the largest |A v|.
+    // triangular: Q H = R. The least norm of b - A x that k directions reach is |Q[k, 0]| |r|, where r is the residual
+    // at the start. `columns` holds R by columns. The last pair of the tuple is whether the Krylov space is exhausted,
+    // and the largest |A v|.
     type Iteration = (Var, Var, Var, Var, (Var, Var));
     let iteration = |(k, directions, rotations, columns, (_, scale)): Iteration| {
         let mut w = a(directions.index(k));
@@ -151,7 +151,7 @@ fn minimal_residual(system: &System<'_>) -> Var {
             (w, h) = (w - along.dot(directions), h + along);
         }
         let length = norm(w);
-        // A short remainder means that the Krylov space is exhausted.
+        // A remainder of at most `little` means that the Krylov space is exhausted.
         let new = !length.le(little);
         let directions = directions.at(k + 1).set(divided(w, length, new));
         let h = h.at(k + 1).set(select(new, length, 0.0));

@@ -54,14 +54,15 @@ pub(super) fn solved<B: Tree<Var>>(
     tree(found)
 }
 
-/// The unknown of a linear system: its form and types, with the method and the right side of the system.
+/// A linear system whose unknown is a tree: the form and types of the tree, with the method and the right side.
 struct Unknown<'a> {
     method: &'a Method,
     at: Loc,
     form: Form,
     types: Vec<ArrayType>,
-    /// The right side, joined into one vector, and the layout by which a vector is split into leaves.
+    /// The right side, its leaves joined into one vector.
     b: Var,
+    /// The layout by which a vector is split into the leaves of the tree.
     parts: Parts,
     start: Option<Var>,
     bounds: (f64, i64),
@@ -69,7 +70,7 @@ struct Unknown<'a> {
 }
 
 impl<'a> Unknown<'a> {
-    /// Returns `None`, and reports the reason, if the right side or the start is invalid.
+    /// Returns the system, or, if the right side or the start is invalid, reports the reason and returns `None`.
     fn of(
         method: &'a Method,
         at: Loc,
@@ -225,12 +226,12 @@ enum Side {
 /// transpose can be used if no derivative is computed.
 struct LinearMap {
     captures: Vec<Handle>,
-    /// `(captures.., v..) -> A v..`
+    /// The IR function of the map: takes the captures and the leaves of `v`, and returns the leaves of `A v`.
     function: FuncId,
 }
 
 impl LinearMap {
-    /// Returns `None` after an error.
+    /// Returns the map for a traced closure, or `None` after an error.
     fn of(staged: &Staged) -> Option<LinearMap> {
         let shared = Shared::of(&[staged.taken()], staged.at);
         let (function, args) = (staged.function()?, staged.args.len());

@@ -172,9 +172,9 @@ impl Combinations {
 struct Polynomial {
     /// For each power, in ascending order, the coefficients for all pairs of eigenvalues: `[n, n]`.
     coefficients: Vec<Var>,
-    /// For each pair, the largest absolute value of the coefficients, and an estimate of the error of the polynomial.
-    /// Derivatives treat both as constants.
+    /// For each pair, the largest absolute value of the coefficients, a constant for derivatives.
     size: Var,
+    /// For each pair, an estimate of the error of the polynomial, a constant for derivatives.
     error: Var,
 }
 
@@ -202,9 +202,8 @@ impl Polynomial {
         let sizes = all.stop_gradient().abs();
         let size = sizes.max_axis(0);
         let tail = sizes.slice_axis(0, NODES - 2..NODES).max_axis(0);
-        // The error of the interpolation is about the first omitted coefficient. This coefficient is estimated as the
-        // larger of the last two computed ones, times the square root of the ratio of that one to the largest
-        // coefficient.
+        // The error of the interpolation is about the first omitted coefficient. Its estimate is `tail`, the larger of
+        // the last two computed coefficients, times the square root of the ratio of `tail` to the largest coefficient.
         let some = size.gt(0.0);
         let ratio = tail / select(some, size, size.ones_like());
         Polynomial { coefficients, size, error: tail * ratio.sqrt() }

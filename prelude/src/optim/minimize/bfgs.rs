@@ -49,14 +49,15 @@ impl Search for Bfgs {
     }
 }
 
-/// Updates the estimate `h` of the inverse Hessian after a step. Before the first step `h` is 0, and the step is along
-/// the negative gradient.
+/// Updates the estimate `h` of the inverse Hessian after a step `s` in which the gradient changed by `y`. Before the
+/// first step `h` is 0, and the step is along the negative gradient.
 ///
 /// The first step measures `⟨s, y⟩ / ⟨y, y⟩`, which is about the inverse of the largest curvature. As the scale of the
 /// first estimate this is much too small along all directions of small curvature, and BFGS corrects small estimates
-/// slowly: a step of length 1 along them always gains enough. A large estimate is corrected by the first line search
-/// along it. So the first estimate is larger by `ε^(-1/3)`, for the rounding error ε: 2e5 in f64, 200 in f32. A larger
-/// factor would leave rounding errors of the first estimate in the updated one.
+/// slowly, because a step of length 1 along these directions always lowers the loss enough. An estimate that is too
+/// large is corrected by the first line search along its direction. So the first estimate is larger by `ε^(-1/3)`, for
+/// the rounding error ε: 2e5 in f64, 200 in f32. A larger factor would leave rounding errors of the first estimate in
+/// the updated one.
 fn learned(h: Var, Change { x: s, gradient: y }: &Change) -> Var {
     let (s, y) = (*s, *y);
     let (sy, yy) = (s.dot(y), y.dot(y));

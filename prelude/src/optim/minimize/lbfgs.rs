@@ -211,7 +211,7 @@ impl Lbfgs {
 type Pair = (Var, (Var, Var));
 
 impl Curvature<Var> {
-    /// Returns `H g`.
+    /// Returns `H g`, where H is the estimate of the inverse Hessian: two loops over the remembered pairs.
     fn times(&self, g: Var) -> Var {
         let pairs = || (self.steps, (self.changes, self.weights));
         let down = |(q, (s, (y, w))): (Var, Pair)| {

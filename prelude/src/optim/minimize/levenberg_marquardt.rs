@@ -149,7 +149,7 @@ pub(super) struct Place<T> {
     pub(super) factor: T,
     /// The vector Qᵀ r; its elements are 0 for parameters that are not free.
     pub(super) rotated: T,
-    /// Jᵀ r
+    /// `Jᵀ r`, the gradient of half the sum of squares.
     pub(super) gradient: T,
     /// The lengths of the columns of J.
     lengths: T,
@@ -165,7 +165,7 @@ struct Progress<T> {
     lambda: T,
     /// The radius Δ of the trust region.
     radius: T,
-    /// The diagonal of D.
+    /// The diagonal of D, which scales the parameters: a step p is in the trust region if |D p| ≤ Δ.
     scale: T,
     iterations: T,
     evaluations: T,

@@ -55,10 +55,10 @@ struct Iterate<T> {
     d: T,
     residual: T,
     direction: T,
-    /// |residual|²
+    /// The squared length of `residual`, which is `g - H d`.
     size: T,
     count: T,
-    /// Whether the curvature `⟨d, H d⟩` is positive along all directions so far.
+    /// Whether the curvature `⟨p, H p⟩` has been positive along all directions p so far.
     convex: T,
 }
 

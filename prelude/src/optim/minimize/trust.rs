@@ -21,7 +21,8 @@ use crate::ops::functions::{concat, eye, select, zeros};
 use crate::{Tree, Var, constant};
 use tapeloom_ir::Dtype;
 
-/// λ is accepted if |D p| differs from Δ by at most this multiple of Δ.
+/// A damping parameter λ is accepted if the scaled length |D p| of its step differs from the radius Δ by at most this
+/// multiple of Δ.
 const SLACK: f64 = 0.1;
 /// The largest number of damping parameters λ that are tried.
 const TRIALS: i64 = 10;
@@ -62,14 +63,14 @@ pub(super) fn is_deficient(factor: Var, rows: usize) -> Var {
     factor.diagonal().abs().le(rounding * lengths(factor)).any()
 }
 
-/// The state of the search for λ.
+/// The state of the search for the damping parameter λ.
 #[derive(Tree, Clone, Copy)]
 struct Trial<T> {
     lambda: T,
     low: T,
     high: T,
     p: T,
-    /// |D p| - Δ
+    /// The scaled length |D p| of the step `p`, minus the radius Δ of the trust region.
     excess: T,
     count: T,
     done: T,
