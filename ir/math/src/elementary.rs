@@ -118,8 +118,8 @@ impl PartedPair for Pow {
     fn beyond<N: Number<Float = f64>>(x: N, y: N) -> N {
         let [zero, one, infinity, nan] = [0.0, 1.0, f64::INFINITY, f64::NAN].map(N::of);
         let a = x.abs();
-        // The power of |x|, as in the straight-line part. The powers of 0, 1 and infinity are picked afterwards, since their
-        // logarithms are infinite, or 0, whose product with an infinite y is NaN.
+        // The power of |x|, computed as in `straight`. The powers of 0, 1 and infinity are picked afterwards, since
+        // their logarithms are infinite, or 0, whose product with an infinite y is NaN.
         let [high, low] = log_pair_of_positive(a);
         let product = y * high;
         let rest = y.fma(high, -product) + y * low;
@@ -203,8 +203,8 @@ pub fn half_pow(n: i32, x: f64) -> f64 {
     }
 }
 
-/// Bounds on the longer side. Up to the larger bound, its square does not overflow. From the smaller bound on, the
-/// square of the shorter side is negligible wherever it underflows.
+/// Bounds on the larger of |x| and |y| in [`hypot`]. Up to the larger bound, the square of the larger number does not
+/// overflow. From the smaller bound on, the square of the smaller number is negligible wherever it underflows.
 const SIDES: [Constant; 2] = [Constant(1e-135, 1e-13), Constant(1e150, 1e18)];
 
 /// The implementation of [`hypot`]: for one pair of arguments, and as a recorded list of operations.
@@ -228,7 +228,8 @@ impl PartedPair for Hypot {
 
     #[inline(always)]
     fn beyond<N: Number<Float = f64>>(x: N, y: N) -> N {
-        /// A power of two by which small sides are multiplied and large ones divided before they are squared.
+        /// A power of two: small arguments are multiplied by it, and large arguments divided by it, before they are
+        /// squared.
         const SCALE: f64 = f64::from_bits((1023 + 600) << 52);
         let (a, b, infinity) = (x.abs(), y.abs(), N::of(f64::INFINITY));
         let large = N::of(f64::ONE).lt(a) | N::of(f64::ONE).lt(b);

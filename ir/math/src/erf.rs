@@ -23,7 +23,7 @@ use std::f64::consts::{FRAC_2_SQRT_PI, PI};
 
 /// The |x| above which erf rounds to ±1.
 const ERF_IS_ONE: Constant = Constant(6.0, 4.0);
-/// The constant Q(0) = 2/√π, rounded, and its rounding error.
+/// The constant 2/√π, the slope of erf at 0, rounded, and its rounding error.
 const ERF_SLOPE: [Constant; 2] = [
     Constant(FRAC_2_SQRT_PI, std::f32::consts::FRAC_2_SQRT_PI),
     Constant(1.533_545_961_316_588e-17, -5.863_538e-8),
@@ -93,7 +93,7 @@ impl Parted for Erf {
     }
 }
 
-/// The constant k, where `(a - k) / (a + k)` is the variable of the polynomial [`SCALED`].
+/// The constant k, where `(a - k) / (a + k)` is the variable of the polynomial [`SCALED`], for an argument a ≥ 0.
 const SCALED_CENTER: Constant = Constant(4.0, 2.0);
 /// The coefficients of `(1 + 2a) e^a² erfc a - 1` in powers of `(a - k) / (a + k)`, for 0 ≤ a ≤ 26.7 (f32: 10.1).
 const SCALED: Coefficients = Coefficients(
@@ -178,7 +178,7 @@ fn scaled_tail<N: Number>(a: N) -> N {
     quotient(fast_two_sum(one, rest), two_sum(one, a + a).into())
 }
 
-/// An argument at which `erfc` and `ndtr` of the negative argument are 0.
+/// A number so large that `erfc` of it and `ndtr` of its negative are 0.
 const LEAST_TAIL: f64 = 40.0;
 
 /// Returns the product of `by` and `erfc a` where it is not a normal number, given `a²` as for [`upper_tail`]. The

@@ -154,7 +154,8 @@ fn parts_of_sum<N: Number>(x: N, c: N) -> (N, N) {
     (k, N::of(N::Float::ONE) + (r + (rest + c.fma(r + rest, c))))
 }
 
-/// Returns `eˣ⁺ᶜ` for a small rounding error `c` of `x`, where the straight-line part of [`Exp`] is valid for x.
+/// Returns `eˣ⁺ᶜ` for a small rounding error `c` of `x`, for an x that `Exp::inside` accepts, so that `Exp::straight`
+/// is valid.
 #[inline(always)]
 pub(super) fn exp_of_sum<N: Number>(x: N, c: N) -> N {
     let (k, y) = parts_of_sum(x, c);
@@ -173,7 +174,7 @@ pub(super) fn exp_of_any_sum<N: Number<Float = f64>>(x: N, c: N) -> N {
     N::pick(finite, scaled(k, y), N::pick(x.same(x), ends, x))
 }
 
-/// Returns `e^-|x|` and its rounding error, for an `x` at which the straight-line part of [`Exp`] is valid.
+/// Returns `e^-|x|` and its rounding error, for an `x` that `Exp::inside` accepts, so that `Exp::straight` is valid.
 #[inline(always)]
 pub(super) fn exp_of_negative<N: Number>(x: N) -> [N; 2] {
     let (zero, one) = (N::of(N::Float::ZERO), N::of(N::Float::ONE));
@@ -339,7 +340,8 @@ impl Parted for LogisticDensity {
         let below = one + e;
         let low = ((one - below) + e) + e_low;
         let by = one / below;
-        // `square` is 1 / (below + low)², computed from the rounded reciprocal `by` and its remainder `lacks`.
+        // The number `square` is 1 / (1 + e^-|x|)². The sum is `below + low`, and `square` is computed from the rounded
+        // reciprocal `by` of `below`, and the remainder `lacks`.
         let lacks = (-by).fma(below, one) - by * low;
         let square = by * by;
         let square = (square + square).fma(lacks, square);

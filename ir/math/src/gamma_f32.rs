@@ -12,7 +12,7 @@ use super::{digamma, lgamma};
 
 /// The smallest argument from which on Stirling's series is used.
 const STIRLING: f32 = 3.0;
-/// The largest argument at which `lgamma` does not overflow for certain.
+/// A bound up to which `lgamma` is certain not to overflow.
 const LGAMMA_IS_FINITE: f32 = 4e36;
 /// The coefficients of `ln Γ(t) / ((t - 1) (t - 2))` in powers of t - 2, for 1 ≤ t ≤ 3.
 const LGAMMA_NEAR_ROOTS: &[f32] = &[
@@ -35,7 +35,8 @@ const LGAMMA_STIRLING: &[f32] =
     &[0.083_333_336, -0.002_777_590_9, 0.000_784_825_77, -0.000_455_066_15];
 /// The constant (ln 2π - 1) / 2.
 const LGAMMA_OFFSET: f32 = 0.418_938_53;
-/// The positive root r of ψ in two pieces. The first has few bits, so that r - 1 and r + 1 are exact.
+/// The positive root r of ψ, the digamma function, in two pieces. The first has few bits, so that r - 1 and r + 1 are
+/// exact.
 const DIGAMMA_ROOT: [f32; 2] = [1.461_632_3, -1.067_711_4e-7];
 /// The coefficients of `ψ(r + d) / d` in powers of d, for 1 ≤ r + d ≤ 2.
 const DIGAMMA_NEAR_ROOT: &[f32] = &[

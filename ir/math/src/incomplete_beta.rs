@@ -273,15 +273,17 @@ const BINOMIAL: [[f64; ORDERS]; ORDERS] = [
 /// most of the density's weight.
 fn below(m: u32, n: u32, a: f64, b: f64, x: f64, y: f64, scores: &Scores) -> f64 {
     if m + n == 0 && a < SLOW {
-        // For small a the integrand decreases on the scale 1/a in s, but because of b it may rise on the scale y.
-        // Use the recurrence `I(a, b) = xᵃ yᵇ / (a B(a, b)) + I(a + 1, b)` instead.
+        // In the variable s with t = x e⁻ˢ, the integrand for small a decreases on the scale 1/a, but because of b it
+        // may rise on the scale y. Use the recurrence `I(a, b) = xᵃ yᵇ / (a B(a, b)) + I(a + 1, b)` instead.
         return front_over_a(a, b, x, y) + below(m, n, a + 1.0, b, x, y, scores);
     }
     let odds = x / y;
-    // The logarithm of the integrand decreases at this rate at s = 0, and faster and faster for b > 1.
+    // In the variable s with t = x e⁻ˢ, the logarithm of the integrand decreases at this rate at s = 0, and faster and
+    // faster for b > 1.
     let rate = (x - difference(a, b, x, y)) / y;
     let curvature = (b - 1.0).max(0.0) * x / y / y;
-    // The integrand has a singularity where 1 - t = 0, at s = ln x, which is negative and so not on the path.
+    // The integrand has a singularity where 1 - t = 0. There s = ln x, which is negative and so not on the path from 0
+    // to infinity.
     let singular = if x < 0.5 { log(x) } else { log1p(-y) };
     let scale = (1.0 / rate.max(curvature.sqrt())).min(-singular);
     let integrand = |s: f64| {

@@ -140,7 +140,7 @@ impl Score {
         if a < 1.0 {
             return Score::after(Some(a), n, a + 1.0, x);
         }
-        // `u` is ln x - ψ(a), as ln(x/a) + (ln a - ψ(a)): the terms would cancel for large a.
+        // `u` is ln x - ψ(a). Compute it as ln(x/a) + (ln a - ψ(a)), because ln x and ψ(a) would cancel for large a.
         let z = (x - a) / a;
         let log = if z.abs() < 0.5 { log1p(z) } else { log(x) - log(a) };
         Score { small: None, u: log + ln_minus_digamma(a), slopes: Score::slopes(n, a) }
@@ -166,7 +166,8 @@ impl Score {
         if n == 0 { x < a - 0.5 } else { self.small.is_none() && self.u < 0.0 }
     }
 
-    /// Returns the ratio `p⁽ⁿ⁾ / p` where the score is u; for small a, `p⁽ⁿ⁾ / r`.
+    /// Returns `p⁽ⁿ⁾ / p` where the score is u: the n-th derivative in a of the density p, divided by p. For small a,
+    /// returns `p⁽ⁿ⁾ / r`, with the function r of [`Score`].
     fn weight(self, n: u32, u: f64) -> f64 {
         match self.small {
             Some(a) => a * self.bell(n, u) + f64::from(n) * self.bell(n - 1, u),
@@ -187,15 +188,16 @@ impl Score {
     }
 }
 
-/// Returns `∫₀ˣ p⁽ⁿ⁾ dt` for `x < exp ψ(a)`. With `t = x e⁻ˢ` the integrand is
-/// `exp(-a s + x (1 - e⁻ˢ)) = exp(-(a - x) s - x (e⁻ˢ - 1 + s))`.
+/// Returns `∫₀ˣ p⁽ⁿ⁾ dt` for `x < exp ψ(a)`, with the n-th derivative p⁽ⁿ⁾ of the density in a. With `t = x e⁻ˢ` the
+/// integrand for n = 0 is, up to a factor, `exp(-a s + x (1 - e⁻ˢ)) = exp(-(a - x) s - x (e⁻ˢ - 1 + s))`.
 fn below(n: u32, a: f64, x: f64, score: Score) -> f64 {
     let rate = a - x;
     let integrand = |s: f64| exp(-rate * s - x * exp_excess(s)) * score.weight(n, score.u - s);
     gamma_front(a, x, x - a) * half_line(1.0 / rate.max(x.sqrt()), integrand)
 }
 
-/// Returns `∫ₓ^∞ p⁽ⁿ⁾ dt` for `x > exp ψ(a)` and `x > 1`. With `t = x (1 + w)` the integrand is
+/// Returns `∫ₓ^∞ p⁽ⁿ⁾ dt` for `x > exp ψ(a)` and `x > 1`, with the n-th derivative p⁽ⁿ⁾ of the density in a. With
+/// `t = x (1 + w)` the integrand for n = 0 is, up to a factor,
 /// `(1 + w)ᵃ⁻¹ e⁻ˣʷ = exp(-(x - a + 1) w - (a - 1) (w - ln(1 + w)))`.
 fn above(n: u32, a: f64, x: f64, score: Score) -> f64 {
     let rate = x - a + 1.0;

@@ -146,11 +146,11 @@ pub(super) fn log_pair<N: Number>(x: N) -> [N; 2] {
     // z = s²
     let z = s * s;
     let z_low = s.fma(s, -z) + (s + s) * s_low;
-    // The bracket of the series.
+    // The sum `2/3 + 2/5 z + 2/7 z² + …` in the series for ln(1 + f), as a rounded number and its rounding error.
     let [third, third_low] = TWO_THIRDS.map(N::constant);
     let [c, c_low] = fast_two_sum(third, z * series(LOG_FROM_THIRD, z));
     let c_low = c_low + third_low;
-    // The power s z = s³, and its product with the sum in brackets of the series, each with its rounding error.
+    // The power s z = s³, and its product with the sum `2/3 + 2/5 z + …`, each with its rounding error.
     let cube = s * z;
     let cube_low = s.fma(z, -cube) + s.fma(z_low, s_low * z);
     let term = cube * c;
@@ -290,7 +290,7 @@ pub fn log10(x: f64) -> f64 {
     Log10::here(x)
 }
 
-/// Returns `ln(1 + x + x_low)` for `x > -1` and its rounding error `x_low`.
+/// Returns `ln(1 + x + x_low)` for a number `x > -1`, where `x_low` is the rounding error of `x`.
 #[inline(always)]
 pub(super) fn log1p_of_sum<N: Number>(x: N, x_low: N) -> N {
     // ln(1 + x) = ln u + ln(1 + lost/u), where u = 1 + x, rounded, and `lost` is its rounding error.

@@ -8,9 +8,9 @@ macro_rules! nextafter {
     ($name:ident, $t:ty) => {
         /// Returns the float next to `x` in the direction of `y`.
         ///
-        /// If both are equal, the result is `y`, so `nextafter(0.0, -0.0) = -0.0`; from either zero a step leads to the
-        /// smallest subnormal of the sign of `y`; from the largest finite value a step outwards leads to ∞, and from ∞
-        /// a step inwards leads back. If an argument is NaN, so is the result.
+        /// If `x` and `y` are equal, the result is `y`, so `nextafter(0.0, -0.0) = -0.0`; from either zero a step leads
+        /// to the smallest subnormal of the sign of `y`; from the largest finite value a step outwards leads to ∞, and
+        /// from ∞ a step inwards leads back. If an argument is NaN, so is the result.
         #[must_use]
         pub fn $name(x: $t, y: $t) -> $t {
             if x == y {

@@ -168,18 +168,18 @@ const SCALED_1: Coefficients = Coefficients(
 
 /// The boundary b between the two polynomials of a derivative.
 const BOUNDARY: Constant = Constant(6.0, 3.0);
-/// The number 2/b.
+/// The number 2/b, for the boundary b between the two polynomials of a derivative.
 const NEAR: Constant = Constant(1.0 / 3.0, 2.0 / 3.0);
-/// The number 2b.
+/// The number 2b, for the boundary b between the two polynomials of a derivative.
 const FAR: Constant = Constant(12.0, 6.0);
-/// The constant c of the derivatives.
+/// The constant c in the factors `√(a + c)³` and `√(a + c)⁵` of the polynomials for the derivatives.
 const SLOPE_SHIFT: Constant = Constant(1.5, 1.5);
 /// The root r of the derivative of `e⁻ᵃ I₁(a)`, as a sum of two floats.
 const ROOT: [Constant; 2] = [
     Constant(1.545_127_257_992_542_6, 1.545_127_3),
     Constant(1.063_075_638_304_667_2e-16, -1.461_335_3e-8),
 ];
-/// The coefficients of `M₁(a) √(a + c)³` in powers of `2a/b - 1`, for a < b.
+/// The coefficients of `M₁(a) √(a + c)³` in powers of `2a/b - 1`, for a < b. The derivative of `e⁻ᵃ I₀(a)` is -M₁(a).
 const SLOPE_0_NEAR: Coefficients = Coefficients(
     &[
         0.440_770_876_659_597_4,
@@ -243,7 +243,7 @@ const SLOPE_0_NEAR: Coefficients = Coefficients(
         6.341_633_7e-7,
     ],
 );
-/// The coefficients of `M₁(a) √(a + c)³` in powers of `2b/a - 1`, for a ≥ b.
+/// The coefficients of `M₁(a) √(a + c)³` in powers of `2b/a - 1`, for a ≥ b. The derivative of `e⁻ᵃ I₀(a)` is -M₁(a).
 const SLOPE_0_FAR: Coefficients = Coefficients(
     &[
         0.246_122_081_324_179_62,
@@ -307,8 +307,8 @@ const SLOPE_0_FAR: Coefficients = Coefficients(
         0.000_194_554_01,
     ],
 );
-/// The coefficients of `(M₂(a) - M₁(a)) √(a + c)⁵ / (r - a)` in powers of `2a/b - 1`, for a < b. The root of the
-/// derivative is r.
+/// The coefficients of `(M₂(a) - M₁(a)) √(a + c)⁵ / (r - a)` in powers of `2a/b - 1`, for a < b. The derivative of
+/// `e⁻ᵃ I₁(a)` is M₂(a) - M₁(a), and r is its root.
 const SLOPE_1_NEAR: Coefficients = Coefficients(
     &[
         0.573_847_787_969_598_6,
@@ -370,7 +370,8 @@ const SLOPE_1_NEAR: Coefficients = Coefficients(
         -1.014_027_5e-7,
     ],
 );
-/// The coefficients of the same function in powers of `2b/a - 1`, for a ≥ b.
+/// The coefficients of `(M₂(a) - M₁(a)) √(a + c)⁵ / (r - a)` in powers of `2b/a - 1`, for a ≥ b. The derivative of
+/// `e⁻ᵃ I₁(a)` is M₂(a) - M₁(a), and r is its root.
 const SLOPE_1_FAR: Coefficients = Coefficients(
     &[
         0.277_127_388_020_571_13,
@@ -531,7 +532,7 @@ pub fn i1e(n: u32, x: f64) -> f64 {
     }
 }
 
-/// Returns the n-th derivative of the function of the given order, 0 or 1, by the integrals Mₖ.
+/// Returns the n-th derivative of `e⁻|x| I₀(x)` or of `e⁻|x| I₁(x)`, as `order` says, by the integrals of [`moment`].
 fn higher(order: u32, n: u32, x: f64) -> f64 {
     if x.is_nan() || n > SCALED_BESSEL_ORDERS {
         return f64::NAN;
@@ -539,8 +540,8 @@ fn higher(order: u32, n: u32, x: f64) -> f64 {
     let a = x.abs();
     let even = (order + n).is_multiple_of(2);
     if a == 0.0 {
-        // The derivative of the unscaled function: that of I₁ is the next one of I₀, whose even derivatives at 0 are
-        // 1/2 · 3/4 · 5/6 · …
+        // Derivatives of `e⁻|x|` at 0 count as 0, so the result is the n-th derivative of I₀ or I₁ itself. The even
+        // derivatives of I₀ at 0 are 1/2 · 3/4 · 5/6 · …, the odd ones are 0, and I₁ is the first derivative of I₀.
         let halves = (order + n) / 2;
         let value = (1..=halves).map(f64::from).map(|i| (i - 0.5) / i).product();
         return if even { value } else { 0.0 };
@@ -550,7 +551,7 @@ fn higher(order: u32, n: u32, x: f64) -> f64 {
     if even || x > 0.0 { right } else { -right }
 }
 
-/// Returns the integral Mₖ(a) for a > 0.
+/// Returns the integral `Mₖ(a) = 1/π ∫ uᵏ e⁻ᵃᵘ dθ` from 0 to π, with u = 1 - cos θ, for a > 0.
 fn moment(k: u32, a: f64) -> f64 {
     let order = f64::from(k);
     let count = (0..k).map(f64::from);

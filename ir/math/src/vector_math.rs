@@ -94,10 +94,10 @@ pub trait PartedPair: 'static {
     /// Returns whether the straight-line part is valid for `x` and `y`; false for NaN if NaN needs the general part.
     fn inside<N: Number>(x: N, y: N) -> N::Mask;
 
-    /// Computes the function for arguments inside the domain, by arithmetic and selects only.
+    /// Computes the function for arguments that `inside` accepts, by arithmetic and selects only.
     fn straight<N: Number>(x: N, y: N) -> N;
 
-    /// Computes the f64 function for arguments outside the domain, by arithmetic and selects only.
+    /// Computes the f64 function for arguments that `inside` rejects, by arithmetic and selects only.
     fn beyond<N: Number<Float = f64>>(x: N, y: N) -> N;
 
     /// Computes the f64 function for any arguments by arithmetic and selects only.
@@ -106,7 +106,7 @@ pub trait PartedPair: 'static {
         N::pick(Self::inside(x, y), Self::straight(x, y), Self::beyond(x, y))
     }
 
-    /// Computes the f32 function for arguments outside the domain: in f64, rounded once.
+    /// Computes the f32 function for arguments that `inside` rejects: in f64, rounded once.
     fn beyond_f32(x: f32, y: f32) -> f32 {
         Self::at(f64::from(x), f64::from(y)) as f32
     }

@@ -343,8 +343,8 @@ fn sort_row<T: Element>(row: &Row<'_, T>, y: &mut [i64], step: usize, scratch: &
     put(&sorted[..first], mask);
 }
 
-/// Sorts each run of words that agree in their key bits by the whole keys. Returns false and leaves the words as
-/// they are if more than one word in `MANY` agrees with its predecessor.
+/// Sorts each run of words (leading key bits above an index) that agree in their key bits by the whole keys. Returns
+/// false and leaves the words as they are if more than one word in `MANY` agrees with its predecessor.
 fn sort_ties<T: Element>(row: &Row<'_, T>, words: &mut [u64], place_bits: u32) -> bool {
     let alike = |a: u64, b: u64| (a ^ b) >> place_bits == 0;
     let many = words.windows(2).filter(|w| alike(w[0], w[1])).count();
@@ -440,8 +440,8 @@ fn first_few<'a, T: Element>(row: &Row<'_, T>, k: usize, scratch: &'a mut [u64])
     &pairs[..k]
 }
 
-/// Sorts words, which are all different, by their `bits` bits from bit `from` on; the words ascend by the lower
-/// bits already.
+/// Sorts words (key bits above an index), which are all different, by their `bits` bits from bit `from` on; the words
+/// ascend by the lower bits already.
 ///
 /// A row that is larger than a cache is partitioned by its leading bits first, so that each part is sorted
 /// within the cache.

@@ -72,7 +72,8 @@ fn read_values<T: Real>(n: usize, form: &[T], re: &mut [T], im: &mut [T]) {
     for i in 1..n {
         let low = form[(i - 1) * n + i];
         if low != T::zero() {
-            // The diagonal entries of a block are equal, so its eigenvalues `t` have `(t - re)^2 = low high < 0`.
+            // The diagonal entries of a block are equal to `re`, so an eigenvalue `t` of the block has
+            // `(t - re)^2 = low high < 0`, with the off-diagonal entries `low` and `high`.
             let root = low.abs().root() * form[i * n + i - 1].abs().root();
             im[i - 1] = root;
             im[i] = -root;
@@ -101,8 +102,9 @@ fn solve_all<T: Real>(n: usize, form: &[T], im: &[T], vectors: &mut [T]) {
                 *x = -entry;
             }
         } else {
-            // Back substitution starts with a null vector of the 2 x 2 block minus its eigenvalue: (1, i im/high), or (-im/low,
-            // i).
+            // Back substitution starts with a null vector of the 2 x 2 block minus its eigenvalue. With the
+            // off-diagonal entries `high` and `low` and the eigenvalue's imaginary part `im`, this vector is
+            // `(1, i im/high)`, or `(-im/low, i)`.
             let (high, low) = (form[last * n + k], form[k * n + last]);
             let (first, second) = if high.abs() >= low.abs() {
                 (T::one(), im[k] / high)

@@ -104,8 +104,8 @@ fn factor_panel<T: Real>(
     reflect(m, top, left, first.rb(), right, stack);
     let middle = top + half;
     factor_panel(m, middle, right, second, stack);
-    // The factor of the whole panel needs the products of the vectors of both halves, to which only the rows from
-    // `middle` on contribute.
+    // The triangular factor of the whole panel needs the products of the reflections' vectors of the left half with
+    // those of the right half. Only the rows from `middle` on contribute to these products.
     let rows = m - middle;
     let rest = width - half;
     let left = MatRef::from_column_major_slice(left, m, half).subrows(middle, rows);

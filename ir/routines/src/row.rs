@@ -14,8 +14,8 @@ impl Plan {
     /// [`WrongBuffers`] if an array is not aligned to its elements.
     ///
     /// # Safety
-    /// `row` points to these pointers, each to the elements of all members. The results and the scratch memory overlap nothing
-    /// else, and nothing else accesses them during the call.
+    /// `row` must point to an array of these pointers, and each of them to the elements of all batch members. The
+    /// results and the scratch memory must overlap no other array, and nothing else may access them during the call.
     pub unsafe fn run_at(
         &self,
         members: usize,
@@ -26,16 +26,19 @@ impl Plan {
         let (mut operands, mut results): ([&[u8]; 4], [&mut [u8]; 5]) = Default::default();
         let (reads, writes) = (self.operand_bytes().len(), self.result_bytes().len());
         for (i, bytes) in self.operand_bytes().enumerate() {
-            // SAFETY: `row` has a pointer to the members of every operand.
+            // SAFETY: the caller guarantees that `row` has, for every operand, a pointer to the elements of all
+            // members.
             operands[i] = unsafe { slice::from_raw_parts(*row.add(i), members * bytes) };
         }
         for (i, bytes) in self.result_bytes().enumerate() {
-            // SAFETY: `row` has a pointer to the members of every result, which overlap nothing else.
+            // SAFETY: the caller guarantees that `row` has, for every result, a pointer to the elements of all members,
+            // and that results overlap no other array.
             results[i] = unsafe { slice::from_raw_parts_mut(*row.add(reads + i), members * bytes) };
         }
         let (mut given, mut own): (&mut [u8], Vec<u8>) = Default::default();
         if scratch > 0 {
-            // SAFETY: the last pointer is that to the scratch memory, which overlaps nothing else.
+            // SAFETY: the caller guarantees that the last pointer is that to `scratch` bytes of scratch memory, which
+            // overlap no other array.
             given = unsafe { slice::from_raw_parts_mut(*row.add(reads + writes), scratch) };
         }
         if scratch < self.scratch_bytes() {

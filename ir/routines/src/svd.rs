@@ -101,7 +101,7 @@ pub(crate) fn run<T: Real>(
         decompose_long([m, n], columns, s, found, scratch)?;
     } else {
         // A wide matrix is decomposed as its long transpose. The row-major numbers of the matrix are the column-major
-        // numbers of its transpose, so they are only scaled.
+        // numbers of its transpose, so they are copied in this order, and scaled.
         for (to, &from) in columns.iter_mut().zip(a) {
             *to = from * scaling.factor;
         }

@@ -130,7 +130,7 @@ pub(crate) fn check_laws(op: impl Into<Op>, x: &[Tensor]) {
     check_batch(&op, x);
 }
 
-/// Checks `dy` against central differences, and the tangent program by the verifier.
+/// Checks the tangent that the rule for jvp gives against central differences, and the tangent program by the verifier.
 fn check_jvp(op: &Op, x: &[Tensor], on: &[bool]) {
     let dx: Vec<Tensor> =
         x.iter().zip(on).enumerate().map(|(i, (x, _))| noise(x, i as u64 + 1)).collect();

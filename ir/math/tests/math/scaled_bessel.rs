@@ -71,7 +71,8 @@ fn edge_values() {
     check(|x| i0e(1, x), 3.0, &[(1e200, -1.994_711_402_007_163_6e-301)]);
 }
 
-/// The derivative of `e⁻ᵃ I₁(a)` has a root, beside which the difference of Bessel functions has no digits.
+/// The derivative of `e⁻ᵃ I₁(a)` must be accurate near its root, where the difference of Bessel functions
+/// has lost all digits.
 #[test]
 fn the_slope_keeps_its_digits_at_its_root() {
     let root = 1.545_127_257_992_542_6_f64;

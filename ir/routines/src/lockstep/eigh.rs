@@ -67,8 +67,8 @@ impl<T: Real> Lockstep<T> for Eigh<'_, T> {
 /// Returns the lanes in which the iteration does not converge.
 ///
 /// The largest entry of `a` is close to one, and an off-diagonal entry below a quarter of an ulp counts as zero.
-/// A lane in which all of these count as zero does not change any more while the iteration continues for the
-/// other lanes.
+/// A lane in which all off-diagonal entries count as zero does not change any more while the iteration continues
+/// for the other lanes.
 #[inline(always)]
 fn diagonalize<L: Lanes>(a: &mut Grid<'_, L>, vectors: &mut Grid<'_, L>) -> Truth<L> {
     let n = a.rows;

@@ -7,7 +7,7 @@ use tapeloom_ir::{ArrayType, Buffer, Dtype, Fresh, LARGE_BYTES, Line, Literal, T
 
 /// Allocates `lines` lines of zeros.
 pub(super) fn zeros(lines: usize) -> Buffer {
-    // SAFETY: the lines are zeroed.
+    // SAFETY: `Fresh::zeros` fills the lines with zeros.
     unsafe { Fresh::zeros(lines).unwrap().assume_init() }
 }
 
@@ -27,7 +27,8 @@ fn large_arrays_begin_in_different_lines_of_a_page() {
     assert!(begins.iter().all(|at| at.is_multiple_of(size_of::<Line>())), "{begins:?}");
     begins.sort_unstable();
     begins.dedup();
-    // Other tests allocate at the same time and also advance the offset, so some of the eight may coincide.
+    // Other tests allocate at the same time and also advance the offset of the next buffer, so some of the eight
+    // buffers may begin at the same offset.
     assert!(begins.len() >= 6, "{begins:?}");
 }
 
@@ -66,7 +67,7 @@ fn large_memory_is_recycled() {
     assert!(other.bytes().iter().all(|byte| *byte == 0));
 }
 
-/// A test that engines can write to the memory of a tensor, if no clone shares the memory.
+/// If no clone shares the memory of a tensor, an engine must be able to write to it; otherwise it must get `None`.
 #[test]
 fn only_unshared_lines_are_written() {
     let mut x = Tensor::from([1.0, 2.0, 3.0]);
@@ -86,7 +87,7 @@ fn written_lines_become_a_tensor() {
     for (i, line) in fresh.lines().iter_mut().enumerate() {
         line.write(bytemuck::cast([i as u64 + 1; 8]));
     }
-    // SAFETY: both lines have been written.
+    // SAFETY: the loop above has written both lines.
     let lines = unsafe { fresh.assume_init() };
     let t = Tensor::from_lines(ArrayType::new(Dtype::I64, [12]), lines).unwrap();
     let want: Vec<i64> = (0..12).map(|i| i / 8 + 1).collect();

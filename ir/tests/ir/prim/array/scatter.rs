@@ -49,7 +49,8 @@ fn a_product_with_zeros_has_its_derivative() {
         let du = Some(Tensor::from([1.0, 10.0, 100.0, 1000.0]));
         tangent(op(Combine::Mul), &operands(u), &[None, None, du])
     };
-    // 20 (du0 u3 + u0 du3) at index 1, 10 du1 at index 0.
+    // With the updates u and their tangents du, the tangent is 20 (du0 u3 + u0 du3) at index 1, and 10 du1
+    // at index 0.
     assert_eq!(tangent([2.0, 0.0, 0.0, 3.0]), Tensor::from([100.0, 40060.0, 0.0]));
     assert_eq!(tangent([0.0, 3.0, 1.0, 3.0]), Tensor::from([100.0, 60.0, 0.0]));
     assert_eq!(tangent([0.0, 3.0, 1.0, 0.0]), Tensor::from([100.0, 0.0, 0.0]));

@@ -11,7 +11,7 @@ fn laws_hold() {
 
 #[test]
 fn directions_differ_in_the_sign_of_the_exponent() {
-    // x[1] = 1: y[j] = exp(∓2 π i j / 4).
+    // The transform of the vector x with x[1] = 1 and zeros elsewhere is y[j] = exp(∓2 π i j / 4).
     let x = Tensor::from([[0.0, 1.0, 0.0, 0.0], [0.0; 4]]);
     let forward = Tensor::from([[1.0, 0.0, -1.0, 0.0], [0.0, -1.0, 0.0, 1.0]]);
     let inverse = Tensor::from([[1.0, 0.0, -1.0, 0.0], [0.0, 1.0, 0.0, -1.0]]);
