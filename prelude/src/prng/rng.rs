@@ -67,8 +67,8 @@ pub struct Rng {
     state: State,
 }
 
-/// The generator that a closure uses in place of a generator from outside. Under `vmap`, its key becomes one key per batch
-/// member.
+/// The generator that a closure uses in place of a generator from outside. Under `vmap`, its key becomes one key per
+/// batch member.
 #[derive(Clone, Copy)]
 struct Child {
     /// The generator outside the closure.

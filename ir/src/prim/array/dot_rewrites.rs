@@ -123,8 +123,8 @@ fn is_broadcast(op: &Op) -> bool {
 }
 
 /// Returns the attributes of a dot whose left operand is defined by an equation that the rewrite may look at. If only
-/// the right operand is, the operands are exchanged. Also returns the index in `site` of the operand with the
-/// definition, and the index of the other operand.
+/// the right operand has such a definition, the operands are exchanged. Also returns, as indices into the operands of
+/// the matched equation `site`, the operand with the definition and the other operand.
 fn with_definition_left(site: &Site<'_>) -> Option<(Dot, usize, usize)> {
     let Op::Dot(dot) = site.op else { return None };
     if site.operands[0].definition.is_some() {

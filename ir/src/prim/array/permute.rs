@@ -169,7 +169,8 @@ impl Movement for Permute {
                     equal: before_shift,
                 },
                 when: When::Float,
-                // The rule is exact, but only sums from relaxed rules profit from it, so it runs with those.
+                // The rule is exact, but marked as a relaxed rule, because only sums that other relaxed rules produce
+                // become simpler by it.
                 exactness: Exactness::Reassociates,
                 why: "a permuted product is a product with exchanged operands, a permuted broadcast is a broadcast",
             },

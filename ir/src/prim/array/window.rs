@@ -151,14 +151,15 @@ impl Window {
 
 impl Window {
     /// Emits the window of a product whose axes come from one factor and whose taps come from the other factor. The
-    /// result is the product of the first factor's window and the second factor, with the taps as batch axes:
+    /// result is the product of the first factor's window and the second factor, with the taps as batch axes. For the
+    /// factors x and w, at position o and tap k, with c as the contracted axes:
     ///
     /// ```text
     /// Σ_c x[o + k, c] w[k, c] = Σ_c x'[o, k, c] w[k, c],   x'[o, k, c] = x[o + k, c]
     /// ```
     ///
-    /// So the transpose of a convolution is a convolution. The following operation sums over `k`, and the product at
-    /// every position and tap is never materialised.
+    /// So the transpose of a convolution is a convolution. The operation that reads the result sums over k, and the
+    /// product at every position and tap is never materialised.
     fn of_product(&self, b: &Builder<'_>, x: Atom) -> Option<Atom> {
         let product = Product::of(b, x)?;
         // `of_product` handles windows over the left factor; exchange the factors if the windows are over the
@@ -186,7 +187,8 @@ impl Window {
 
     /// Emits a product of windows, cropped by `low` in front of its axes and `high` behind (negative numbers, as in
     /// [`Pad`]) and then sliced with `strides`. The result has fewer windows, of an array with fewer zeros around it.
-    /// Returns `None` unless only axes of windows are cropped.
+    /// Returns `None` unless only axes of windows are cropped. For the array x and the kernel w, at result index o and
+    /// tap k:
     ///
     /// ```text
     /// y[stride o - low] = Σ_k x[scale (stride o - low) + k] w[k]

@@ -176,8 +176,8 @@ impl Primitive for Call {
         let b = cx.b;
         let nonzero: Vec<bool> = ct.iter().map(Option::is_some).collect();
         let known = x.len() - b.with_module(|m| m.function(self.function).linear_params.len());
-        // Pass the total of a cotangent, if there is one, into the callee, which adds to the elements that it
-        // reads.
+        // If cotangents of an operand have already been added up, pass this total into the callee, which then adds to
+        // the elements that it reads instead of returning a whole array.
         let running =
             |i: usize, into: &Cotangents| matches!(x[i], Arg::Linear(_)) && into.total[i].is_some();
         let onto: Vec<AccumulateInto> = (known..x.len())

@@ -71,7 +71,7 @@ fn tangents(types: &[Type]) -> Vec<Type> {
     types.iter().filter_map(Type::tangent).collect()
 }
 
-/// A jvp rule in the form in which it is called, possibly specialised to the tangents that are not zero.
+/// A jvp rule as it is called: if possible, specialised to the operands whose tangents are not zero.
 struct Ruled {
     function: FuncId,
     /// The tangents that are passed to the rule. Absent tangents are left out.

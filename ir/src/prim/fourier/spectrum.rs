@@ -83,8 +83,9 @@ pub(super) fn pairs<'a>(
     }
 }
 
-/// Emits half spectra of `n` real numbers with the frequencies strictly between 0 and `n/2`, each of which
-/// represents two, multiplied by `weight`. The frequencies are on axis `axis` of the last `rank` axes.
+/// Emits the half spectra `y` of `n` real numbers with the interior frequencies multiplied by `weight`. Frequencies
+/// strictly between 0 and `n/2` are interior: each stands for itself and for its mirror image. The frequencies are on
+/// axis `axis` of the last `rank` axes.
 pub(super) fn interior_weighted(
     b: &Builder<'_>,
     y: Atom,

@@ -72,7 +72,8 @@ impl ArrayPrimitive for Cholesky {
     fn jvp(&self, b: &Builder<'_>, _: &[Atom], l: Atom, da: &[Tangent]) -> Result<Tangent> {
         let Some(da) = da[0] else { return Ok(None) };
         let solve = |x: Atom| b.emit1(TriangularSolve::LOWER, &[l, x]);
-        // dA is symmetric, so two solves give the matrix between the factors: L⁻¹ (L⁻¹ dA)ᵀ = L⁻¹ dA L⁻ᵀ.
+        // The tangent is dL = L Φ(L⁻¹ dA L⁻ᵀ), where Φ halves the diagonal of the lower triangle. dA is symmetric, so
+        // two solves give the inner matrix: L⁻¹ (L⁻¹ dA)ᵀ = L⁻¹ dA L⁻ᵀ.
         let left = solve(symmetric_of_lower(b, da));
         let both = solve(transposed(b, left));
         Ok(Some(product(b, l, half_of_lower(b, both))))

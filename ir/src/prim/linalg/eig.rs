@@ -151,7 +151,8 @@ impl Decomposition for Eig {
         if read.is_empty() {
             return Ok((y, [values, vec![None; 2]].concat()));
         }
-        // `moved` holds `F ∘ X` in the columns that are read; each of them gives one column of `dV`.
+        // `moved` holds `F ∘ X`, as in the module's formula for `dV`, in the columns that are read; each gives one
+        // column of `dV`.
         let own = |x: Pair| x.each(|x| columns(b, x, &read));
         let moved = own(inverse_gaps(b, w)).by(b, own(x), times);
         let (turned, own_v) = (v.by(b, moved, product), own(v));

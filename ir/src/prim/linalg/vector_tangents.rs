@@ -104,9 +104,9 @@ enum Gaps {
     OfSquares,
 }
 
-/// Emits `dV` of `A V = V diag(w)` in the columns that are read, by the bordered systems. The parameters are `a`; then
-/// `w`, `v`, the border's factor `c` and `p` of these columns. Then `p` and `v` of all columns. `p` is `w`, or its
-/// square root for [`Gaps::OfSquares`].
+/// Emits `dV` of `A V = V diag(w)` in the columns that are read, by the bordered systems. The parameters are the matrix
+/// `a`; the columns that are read of `w`, of `v`, of the border's factor `c` and of `p`; and all columns of `p` and of
+/// `v`. Here `p` is `w`, or its square root for [`Gaps::OfSquares`].
 fn bordered(
     b: &Builder<'_>,
     parameters: [Atom; 7],

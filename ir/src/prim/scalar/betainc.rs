@@ -142,8 +142,9 @@ impl SpecialFunction for Betainc {
     }
 }
 
-/// Returns the factor `W(m, n) = ∂ᵐ⁺ⁿp/∂aᵐ∂bⁿ / p` of the density p, by `W(i + 1, j) = Σ binom(i, k) binom(j, l)
-/// W(i - k, j - l) slope(k + 1, l)`, summed over k ≤ i and l ≤ j.
+/// Returns the factor `W(m, n) = ∂ᵐ⁺ⁿp/∂aᵐ∂bⁿ / p` of the beta density p with the parameters a and b at x, by `W(i + 1,
+/// j) = Σ binom(i, k) binom(j, l) W(i - k, j - l) slope(k + 1, l)`, summed over k ≤ i and l ≤ j, with `slope(k, l) =
+/// ∂ᵏ⁺ˡ ln p / ∂aᵏ∂bˡ`.
 fn weight<'b, 'm>(
     m: usize,
     n: usize,

@@ -17,10 +17,11 @@ pub(super) const MORE: f64 = 1.25;
 /// index `k` with `coefficients[0] o + coefficients[1] k = scale i + offset`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AxisSum {
-    /// The coefficients of the element index and of the tap index, both at least 1. `extents` holds the numbers
-    /// of elements and of taps, `results` the number of results.
+    /// The coefficients of the element index and of the tap index, both at least 1.
     pub(super) coefficients: [i64; 2],
+    /// The numbers of elements and of taps.
     pub(super) extents: [usize; 2],
+    /// The number of results.
     pub(super) results: usize,
     pub(super) scale: i64,
     pub(super) offset: i64,
@@ -40,19 +41,19 @@ pub(super) struct AxisPlan {
     pub(super) over_taps: bool,
     /// The greatest common divisor of the two coefficients.
     pub(super) common: i64,
-    /// The two coefficients divided by their greatest common divisor `common`: `phases` for the axis along which
-    /// windows move, `step` for the summed axis.
+    /// The coefficient of the axis along which windows move, divided by `common`.
     pub(super) phases: i64,
+    /// The coefficient of the summed axis, divided by `common`.
     pub(super) step: i64,
     /// The divisor of the index at which windows read; 1 except for a sum that stays as written.
     pub(super) divisor: i64,
-    /// The offset of the first computed result, divided by `common`. `count` is the number of computed results;
-    /// if `common` is not 1, the results between them are 0.
+    /// The offset of the first computed result, divided by `common`.
     pub(super) first: i64,
+    /// The number of computed results. If `common` is not 1, the results between them are 0.
     pub(super) count: usize,
 }
 
-/// A range `from..to` of remainders of a result's index (divided by the number of remainders). Each result with such a
+/// A range `from..to` of remainders of a result's offset divided by the number of phases. Each result with such a
 /// remainder is a sum of `terms` terms.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Remainders {

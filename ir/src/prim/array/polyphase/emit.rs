@@ -151,7 +151,8 @@ impl Sum {
         }
     }
 
-    /// Permutes the axes of a part to the order of the result, with each remainder axis after its position axis.
+    /// Permutes the axes of `x`, the results of one group of remainders, to the order of the whole result, with each
+    /// remainder axis after its position axis.
     fn ordered(&self, b: &Builder<'_>, x: Labelled) -> Option<Labelled> {
         let (mut permutation, mut shape, mut labels) = (Vec::new(), Vec::new(), Vec::new());
         let own = b.shape_of(x.atom);

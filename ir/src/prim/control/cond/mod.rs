@@ -56,8 +56,9 @@ impl Cond {
         }
     }
 
-    /// Derives every branch such that all derived branches have the same signature. If one branch needs a parameter or
-    /// result, it is forced in all branches. Returns the derived branches and the mask of these parameters or results.
+    /// Derives every branch by `derive` so that all derived branches have one signature: if one branch has a parameter
+    /// or result that others lack, every branch is derived again with it. Returns the derived branches and the mask of
+    /// these parameters or results, which `there` reads from one branch.
     fn fixed_point<T>(
         &self,
         mut derive: impl FnMut(FuncId, &[bool]) -> Result<T, Problem>,
@@ -92,8 +93,8 @@ impl Cond {
         }
         let mut lifted = vec![true; outputs];
         let mut y: Option<Vec<Atom>> = None;
-        // If a result is a tape, one branch writes its records; the other branches leave it empty or return a
-        // parameter.
+        // If a result is a tape, the residuals of a loop's iterations, one branch writes it. The other branches leave
+        // it empty or return a parameter.
         let tapes = b.with_module(|m| self.tapes(m));
         let given: Vec<Option<usize>> =
             tapes.iter().map(|of| TapeOrigin::given(of.as_slice())).collect();
@@ -106,7 +107,8 @@ impl Cond {
                 let mut wanted = vec![BatchRequest::Batched; outputs];
                 for (i, ty) in f.result_types().iter().enumerate() {
                     let Some(of) = tapes[i] else { continue };
-                    // Readers expect the tape in the form in which it was written, so do not change its batching.
+                    // The equations that read the tape expect the form in which it was written, so do not change its
+                    // batching.
                     wanted[i] = BatchRequest::AsIs;
                     if of == TapeOrigin::Own && std::mem::replace(&mut written[i], true) {
                         return Err(Problem::internal(format!("two branches write one {ty}")));
@@ -366,8 +368,8 @@ impl Primitive for Cond {
                 |f: &FuncId| cx.derive(|regions, m| regions.transpose(m, *f, &nonzero, onto));
             self.branches.iter().map(derive).collect()
         };
-        // If one branch gives an operand a cotangent, all branches must return one. A total that exists already
-        // is passed into the branches, which add to it.
+        // If one branch gives an operand a cotangent, all branches must return one. If cotangents of the operand have
+        // already been added up, this total is passed into the branches, which add to it.
         let some = union(transposed(&[])?.iter().map(|of| of.nonzero.as_slice()));
         let onto = (known..x.len()).zip(&some).map(|(i, some)| match (some, &x[i]) {
             (false, _) => AccumulateInto::Nothing,

@@ -31,8 +31,8 @@ pub(super) struct Record {
     fields: Vec<Type>,
     /// For each branch, the place of each of its saved values in the record.
     places: Vec<Vec<Place>>,
-    /// The residuals that the linear function of at least one branch reads. A field of the record counts as an output
-    /// that follows the results.
+    /// The residuals that the linear function of at least one branch reads. Fields of the record are returned after the
+    /// results of the `cond`, and are counted as outputs in this order.
     pub(super) read: Vec<Residual>,
     /// For each branch, the index in `read` of each of its residuals, and its place in the record if it is only a
     /// part of a field.

@@ -36,8 +36,8 @@ pub(super) fn calc(b: &Builder<'_>, op: Scalar, x: Atom, y: Atom) -> Atom {
     b.emit1(op, &[x, y])
 }
 
-/// Emits a loop whose body is a closure from constants and carries to the next carries. If the number of
-/// iterations is a value, the closure's first argument is the iteration number.
+/// Emits a loop whose body is a closure from constants and carries to the next carries. The closure's first argument is
+/// the iteration number.
 pub(super) fn looped(
     b: &Builder<'_>,
     name: &str,
@@ -91,7 +91,7 @@ pub(super) fn looped(
 /// iteration.
 pub(super) type Condition = fn(&Builder<'_>, &[Atom], &[Atom]) -> Atom;
 
-/// The number of iterations of a loop whose body is a closure: a value, or decided by a condition.
+/// The number of iterations of a loop whose body is a closure: given as a value, or decided by a condition.
 #[derive(Clone, Copy)]
 pub(super) enum Times {
     Number(Atom),
@@ -105,8 +105,8 @@ pub(super) struct Chain<'a> {
     /// The body of an iteration. The n-th value of a state is the body's n-th result.
     pub(super) body: FuncId,
     pub(super) spec: &'a LoopSpec,
-    /// The operands of the loop in `const` and `xs` slots: constants, and arrays of the elements of all
-    /// iterations.
+    /// The operands of the loop in `const` slots, which every iteration reads whole, and in `xs` slots, arrays of which
+    /// each iteration reads one element.
     pub(super) given: Vec<Atom>,
     /// The trip count of the whole loop, an `i64[]`.
     pub(super) all: Atom,

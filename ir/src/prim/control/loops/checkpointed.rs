@@ -64,14 +64,15 @@ pub struct Replay {
 
 notation!(Replay = "replay" { ahead, step, lin, spec(trip, condition, reads, direction, takes) });
 
-/// A `Replay` with the slots of values and the slots of tangents in separate lists.
+/// The attributes of a `Replay`, a loop that recomputes its iterations from checkpoint slots, with the sources of
+/// values and the sources of tangents in separate lists.
 struct ReplayParts {
     ahead: FuncId,
     step: FuncId,
     lin: FuncId,
     /// The trip count, the direction, and the sources of the parameters of `step`.
     spec: LoopSpec,
-    /// The slots of the tangents among the parameters of `lin`.
+    /// The source (slot) of each tangent among the parameters of `lin`.
     tangents: Vec<Binding>,
 }
 
@@ -308,7 +309,8 @@ impl Op {
     }
 }
 
-/// Returns the linear function of an iteration with all parameters of `step`, including those that it does not read.
+/// Returns the linear function of an iteration with all parameters of `step`, the function that recomputes an
+/// iteration. Parameters that the linear function does not read are included.
 fn of_all(
     m: &mut Module,
     derived: &LinearizeOf,
@@ -384,7 +386,7 @@ impl Replay {
         self.parts(m).known(m)
     }
 
-    /// Returns the slot of the tangent that is the operand at this position; `None` if that operand is not a
+    /// Returns the source (slot) of the tangent at this position of the operands; `None` if the operand there is not a
     /// tangent.
     pub(super) fn takes(&self, m: &Module, operand: usize) -> Option<Binding> {
         let of = self.parts(m);
@@ -497,8 +499,8 @@ impl ReplayParts {
         })
     }
 
-    /// Returns the function of the transpose. It maps the known operands, the cotangents and the totals to the
-    /// cotangents of the linear operands.
+    /// Returns the function of the transpose. It maps the known operands, the cotangents of the outputs, and the
+    /// totals, to which cotangents of linear operands are added, to the cotangents of the linear operands.
     fn back(
         &self,
         m: &mut Module,

@@ -13,8 +13,8 @@ use std::sync::Arc;
 pub(super) fn eval(of: &Loop, module: &Module, operands: &[Value]) -> Result<Vec<Value>, Problem> {
     let spec = &of.spec;
     let results = module.function(of.body).result_types();
-    // The value of each parameter of the body in the next iteration; for `xs` slots, the element is read when the
-    // iteration begins.
+    // The value of each parameter of the body in the next iteration. A parameter with an `xs` slot holds the whole
+    // array; its element is read when the iteration begins.
     let mut values: Vec<Option<Value>> = vec![None; spec.takes.len()];
     for (p, x) in spec.params().zip(&operands[spec.lead()..]) {
         values[p] = Some(x.clone());

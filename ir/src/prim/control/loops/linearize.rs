@@ -139,8 +139,8 @@ impl Loop {
         }
     }
 
-    /// Returns the costs of residuals for the planner. A carry that changes is a residual with memory for every
-    /// iteration, unless it is stacked anyway.
+    /// Returns the costs of residuals for the planner. A carry that changes costs memory for every iteration if it is a
+    /// residual, unless the loop stacks it anyway.
     fn terms(&self, m: &Module, of: &LinearizeOf, shares: &[Amortization]) -> PlanRequest {
         let hoists = self.hoists(m, of.fwd);
         let fwd = m.function(of.fwd);

@@ -158,8 +158,8 @@ impl Op {
         self.takes(module, operand) == Some(Binding::Xs)
     }
 
-    /// Returns the slot through which a loop, or the linear function of one, takes this operand; `None` for other
-    /// primitives.
+    /// Returns the slot, that is, the source of a body parameter, through which a loop or the linear function of a loop
+    /// takes this operand; `None` for other primitives.
     fn takes(&self, module: &Module, operand: usize) -> Option<Binding> {
         match self.facet() {
             Facet::Loop(Loop { spec, .. }) => {
