@@ -11,9 +11,9 @@ use tapeloom::prelude::*;
 
 #[derive(Tree, Clone)]
 struct Model<T> {
-    /// [3, 3, 1, channels]
+    /// Weights of the first convolution: [3, 3, 1, channels].
     first: T,
-    /// [3, 3, channels, channels]
+    /// Weights of the second convolution: [3, 3, channels, channels].
     second: T,
     /// [channels, classes]
     last: T,

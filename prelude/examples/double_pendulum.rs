@@ -22,7 +22,8 @@ fn potential(q: Var) -> Var {
     -9.81 * (2.0 * q.index(0).cos() + q.index(1).cos())
 }
 
-/// Solves the Euler–Lagrange equation (d²L/dv dv) a = dL/dq - (d²L/dq dv) v: two equations for two accelerations.
+/// Returns the velocities `v` and the accelerations `a` at the angles `q`. The accelerations solve the Euler–Lagrange
+/// equation (d²L/dv dv) a = dL/dq - (d²L/dq dv) v of the Lagrangian L, here two linear equations.
 fn motion((q, v): (Var, Var)) -> (Var, Var) {
     let momentum = |q: Var, v: Var| grad(|v| lagrangian((q, v)))(v);
     let force = grad(|q| lagrangian((q, v)))(q) - jvp(|q| momentum(q, v))((q, v)).1;
@@ -32,7 +33,7 @@ fn motion((q, v): (Var, Var)) -> (Var, Var) {
     (v, stack(&[d * x - b * y, a * y - b * x], 0) / (a * d - b * b))
 }
 
-/// Takes a Runge–Kutta step, for any tree.
+/// Returns the state after one Runge–Kutta step of length `dt` of the equation x' = f(x). The state may be any tree.
 fn rk4<P: Tree<Var> + Clone>(f: impl Fn(P) -> P, x: P, dt: f64) -> P {
     let along = |k: &P, by: f64| tree_map2(|x, k| x + by * dt * k, &x, k);
     let k1 = f(x.clone());

@@ -39,7 +39,7 @@ fn sharpen(seen: Var) -> Var {
     fori_loop(400, step, (seen, seen.zeros_like())).0
 }
 
-/// Returns the root mean square of the differences.
+/// Returns the root mean square of the differences between two signals.
 fn distance(x: &Tensor, y: &Tensor) -> f64 {
     let squares: f64 = x.numbers().zip(y.numbers()).map(|(x, y)| (x - y).powi(2)).sum();
     (squares / N as f64).sqrt()

@@ -40,7 +40,7 @@ fn loss(p: &Mixture<Var>, x: Var) -> Var {
     let offset = x.reshape([n, 1, 2]) - p.mu;
     let (dx, dy) = (offset.index_axis(2, 0), offset.index_axis(2, 1));
     let scale = p.q.exp();
-    // Q (x - mu), one row of the triangular Q at a time.
+    // Multiply x - mu by the factor Q of the precision, one row of the lower triangular Q at a time.
     let u = scale.index_axis(1, 0) * dx;
     let v = p.l * dx + scale.index_axis(1, 1) * dy;
     let log_weight = p.alpha - p.alpha.logsumexp();
@@ -148,7 +148,8 @@ fn read_points() -> Result<Tensor, Box<dyn Error>> {
     Err("no points in two dimensions are recorded".into())
 }
 
-/// Returns components of equal weight at points spread through the data.
+/// Returns the state before the first step of Adam: components of equal weight at points spread through the data, and
+/// running means of zero.
 fn start(points: &Tensor) -> Result<State<Tensor>, Box<dyn Error>> {
     let x = points.as_slice::<f64>()?;
     let stride = x.len() / 2 / COMPONENTS;
@@ -189,7 +190,8 @@ fn picture(points: &Tensor, p: &Mixture<Tensor>) -> Result<String, Box<dyn Error
         let colour = COLOURS[k % COLOURS.len()];
         let weight = alpha[k].exp() / total;
         for radius in [1.0, 2.0] {
-            // Q (x - mu) = r (cos, sin), solved from the top row down.
+            // A point x of the ellipse at the angle t satisfies Q (x - mu) = r (cos t, sin t), where Q is the lower
+            // triangular factor of the precision. Solve from the top row down.
             let corners = (0..=72).map(|i| {
                 let (sin, cos) = (f64::from(i) / 72.0 * std::f64::consts::TAU).sin_cos();
                 let dx = radius * cos / q[2 * k].exp();

@@ -26,14 +26,14 @@ fn factor(k: &Kernel<Var>, x: Var) -> Var {
     linalg::cholesky(covariance(k, x, x) + k.noise.exp().square() * eye(x.len(), Dtype::F64))
 }
 
-/// Returns -ln p(y), up to a constant.
+/// Returns the negative logarithm of the probability density of the observations y at x, up to a constant.
 fn misfit(k: &Kernel<Var>, (x, y): (Var, Var)) -> Var {
     let l = factor(k, x);
     let white = linalg::solve_triangular(l, y, Triangle::LOWER);
     0.5 * white.square().sum() + l.diagonal().ln().sum()
 }
 
-/// Returns mean and standard deviation at `at`, given values y at x.
+/// Returns the predicted mean and standard deviation at the points `at`, given observations y at x.
 fn predict(k: &Kernel<Var>, (x, y): (Var, Var), at: Var) -> (Var, Var) {
     let (l, across) = (factor(k, x), covariance(k, at, x));
     let white = linalg::solve_triangular(l, across.t(), Triangle::LOWER);

@@ -43,7 +43,7 @@ fn picture(x: f64) -> Tensor {
     (0..SIDE * SIDE).map(pixel).collect()
 }
 
-/// Returns the root mean square of the differences.
+/// Returns the root mean square of the differences between two images.
 fn error(x: Var, y: Var) -> Var {
     (x - y).square().mean().sqrt()
 }

@@ -183,7 +183,7 @@ impl Encoded {
     }
 }
 
-/// Returns the run in the checkpoint.
+/// Returns the run that is saved in the checkpoint `file`.
 pub(crate) fn load(
     file: &Path,
     options: &Options,

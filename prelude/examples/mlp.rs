@@ -71,7 +71,7 @@ pub(crate) fn main() -> Result<(), tapeloom::Error> {
     Ok(())
 }
 
-/// Marsaglia's xorshift.
+/// Marsaglia's xorshift, a generator of pseudo-random numbers.
 struct Random(u64);
 
 impl Random {

@@ -21,7 +21,7 @@ struct Field<T> {
 
 type State<T> = (Field<T>, Field<T>, Field<T>);
 
-/// Takes one step of the Runge–Kutta method of order four.
+/// Returns the state after one step of length `dt` of the Runge–Kutta method of order four, for the equation x' = f(x).
 fn rk4(f: impl Fn(Var) -> Var, x: Var, dt: f64) -> Var {
     let k1 = f(x);
     let k2 = f(x + 0.5 * dt * k1);
@@ -30,7 +30,7 @@ fn rk4(f: impl Fn(Var) -> Var, x: Var, dt: f64) -> Var {
     x + dt / 6.0 * (k1 + 2.0 * k2 + 2.0 * k3 + k4)
 }
 
-/// Returns the trajectory from x, [points, 2].
+/// Returns the trajectory that starts at x, as an array [points, 2].
 fn path(p: &Field<Var>, x: Var, points: usize) -> Var {
     let field = |x: Var| (x.dot(p.w1) + p.b1).tanh().dot(p.w2);
     let next = |x: &Var| Some(rk4(field, *x, p.dt));

@@ -25,17 +25,17 @@ use tapeloom_transforms as transforms;
 /// The outcome of a search for the first pass that changes results.
 #[derive(Debug)]
 pub enum Verdict {
-    /// The results are the same after every step.
+    /// The results are the same after every pass of the list.
     Right,
-    /// The first step that changes the results.
+    /// The first pass that changes the results.
     Wrong {
-        /// The index of the step in the list, from 0.
+        /// The position of the wrong pass in the list, from 0.
         at: usize,
-        /// The name of the pass at this step, with its options.
+        /// The name of the wrong pass, with its options.
         step: String,
-        /// The difference of the results, or the error of evaluation.
+        /// The difference of the results after the wrong pass, or the error of evaluating the program after it.
         why: String,
-        /// The program before the step and after it, printed.
+        /// The program before the wrong pass and after it, printed.
         programs: [String; 2],
     },
     /// The pass list itself returned this error.
@@ -58,7 +58,7 @@ impl fmt::Display for Verdict {
 /// The state of a search for the first step (a pass in a list) that changes the results of a program.
 struct Search {
     want: Vec<Tensor>,
-    /// The results of the program after the previous step, and the program's text.
+    /// The results of the program after the previous pass, and the program's text.
     before: (Vec<Tensor>, String),
     steps: usize,
     wrong: Option<Verdict>,
@@ -69,7 +69,7 @@ impl Search {
         Search { before: (want.clone(), program), want, steps: 0, wrong: None }
     }
 
-    /// Compares the results after a step with the results before the step. After an exact pass every bit must be equal;
+    /// Compares the results after a pass with the results before the pass. After an exact pass every bit must be equal;
     /// after any pass the results must agree with those of the original program to 1e-9.
     fn step(
         &mut self,
@@ -109,7 +109,7 @@ impl Search {
     }
 }
 
-/// Runs a list of passes on a loop program, step by step, and returns the first step that changes the results.
+/// Runs a list of passes on a loop program, pass by pass, and returns the first pass that changes the results.
 ///
 /// # Errors
 /// If the program itself cannot be run.
@@ -124,7 +124,7 @@ pub fn bisect(list: &List, program: &Program, args: &[Tensor]) -> Result<Verdict
     Ok(search.verdict(ran))
 }
 
-/// Runs a list of passes on a function, step by step, and returns the first step that changes the results.
+/// Runs a list of passes on a function, pass by pass, and returns the first pass that changes the results.
 ///
 /// # Errors
 /// If the function itself cannot be run.
@@ -144,8 +144,8 @@ pub fn bisect_function(
     Ok(search.verdict(ran.map(|_| ())))
 }
 
-/// Returns the program with every access proved to lie in its buffer, which the interpreter requires: if the check
-/// fails, indices are clamped.
+/// Returns the program after a proof that every access lies in its buffer, which the interpreter requires. If the proof
+/// fails, the indices in the returned program are clamped.
 fn proved(program: &Program) -> Result<Program, Failure> {
     let mut program = program.clone();
     if loop_ir::check(&program).is_err() {

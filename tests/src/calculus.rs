@@ -104,8 +104,9 @@ pub fn check_differences(
     Ok(())
 }
 
-/// Splits the results of a jvp or vjp into the `own` results of the function and the derivatives: a tangent or
-/// cotangent per mask entry, `None` where the mask is off.
+/// Splits the results of a jvp or vjp. The first `own` of them are the results of the function, the others are
+/// derivatives. Returns the function's results, and a tangent or cotangent for each entry of the mask, `None` where the
+/// entry is false.
 pub fn split(
     mut results: Vec<Tensor>,
     mask: &[bool],
@@ -128,7 +129,7 @@ pub fn largest(m: &mut Module, f: FuncId, args: &[Value]) -> Result<f64, Failure
     Ok(eval_values(m, all, args)?.iter().map(size).fold(0.0, f64::max))
 }
 
-/// Returns the largest magnitude in a value: an array, or all records of a dynamic tape.
+/// Returns the largest magnitude in a value: an array, or a dynamic tape with all residuals on it.
 fn size(value: &Value) -> f64 {
     match value {
         Value::Array(t) => (0..t.elements()).map(|i| t.at(i).to_f64().abs()).fold(0.0, f64::max),
@@ -136,10 +137,11 @@ fn size(value: &Value) -> f64 {
     }
 }
 
-/// Checks that `<ct, dy> = <ctx, dx>`, for lists of tensors, within a relative and an absolute bound.
+/// Checks that `<ct, dy> = <ctx, dx>` within a relative and an absolute bound. `dy` are the tangents of the results
+/// along `dx`, and `ctx` the cotangents of the arguments for the cotangents `ct` of the results.
 ///
 /// # Errors
-/// Both sides, if they differ.
+/// The two inner products, if they differ.
 pub fn check_products(
     relative: f64,
     [ct, dy]: [&[Tensor]; 2],
@@ -206,7 +208,7 @@ pub fn check_batch(
     Ok(())
 }
 
-/// Stacks tensors of the type of `model` along a new axis 0; there may be none.
+/// Stacks the tensors `parts`, of the type of `model`, along a new axis 0. `parts` may be empty.
 pub fn stack<'t>(model: &Tensor, parts: impl ExactSizeIterator<Item = &'t Tensor>) -> Tensor {
     let shape = model.ty().shape.with_leading(parts.len());
     let mut elements = parts.flat_map(Tensor::literals);

@@ -140,7 +140,7 @@ rows! {
     "max_pool_3_stride_2", 1, [f32s(&[64, 128, 128])], |v| conv::max_pool(v[0], windows([3, 3]).strides([2, 2]));
     "avg_pool_2", 1, [f32s(&[64, 128, 128])], |v| conv::avg_pool(v[0], windows([2, 2]).strides([2, 2]));
     "avg_pool_global", 1, [f32s(&[64, 128, 128])], |v| conv::avg_pool(v[0], windows([128, 128]));
-    // Searches, sorts, updates and scans.
+    // The rows from here on are searches, sorts, updates and scans.
     "search_1000", 0, [f64s(&[1000]), f64s(&[100_000])], |v| v[0].sort(0).searchsorted(v[1]);
     "search_10000", 0, [f64s(&[10_000]), f64s(&[100_000])], |v| v[0].sort(0).searchsorted(v[1]);
     "search_10000_f32", 0, [f32s(&[10_000]), f32s(&[100_000])], |v| v[0].sort(0).searchsorted(v[1]);

@@ -23,7 +23,8 @@ use std::cell::Cell;
 const BEGIN: usize = usize::MAX / 2;
 
 thread_local! {
-    // Constants without destructors: they need no allocation, and stay valid until the thread has ended.
+    // The initial values are constants and cells have no destructors. So an access allocates nothing, and is possible
+    // until the thread has ended.
     static HELD: Cell<usize> = const { Cell::new(BEGIN) };
     static MOST: Cell<usize> = const { Cell::new(BEGIN) };
     static BLOCKS: Cell<usize> = const { Cell::new(0) };
@@ -58,20 +59,22 @@ impl Counting {
     }
 }
 
-// SAFETY: every call is forwarded unchanged.
+// SAFETY: every call is forwarded unchanged to the system's allocator, which fulfils the contract of `GlobalAlloc`; the
+// counters do not allocate.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let held = HELD.get().wrapping_add(layout.size());
         HELD.set(held);
         MOST.set(MOST.get().max(held));
         BLOCKS.set(BLOCKS.get() + 1);
-        // SAFETY: the caller of `alloc` promises all that `System.alloc` requires.
+        // SAFETY: the caller of this function promises that `layout` is not empty, as `System.alloc` requires.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
         HELD.set(HELD.get().wrapping_sub(layout.size()));
-        // SAFETY: the caller of `dealloc` promises all that `System.dealloc` requires.
+        // SAFETY: the caller of this function promises that `at` was allocated here with `layout`, that is, by
+        // `System.alloc`.
         unsafe { System.dealloc(at, layout) }
     }
 }

@@ -11,7 +11,7 @@ impl Agreement {
     /// Checks that both logs have the same calls in the same order, with operands that agree.
     ///
     /// # Errors
-    /// The difference.
+    /// The difference between the logs.
     pub fn check_heard(&self, got: &Heard, want: &Heard) -> Result<(), String> {
         let names = |heard: &Heard| heard.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
         if names(got) != names(want) {

@@ -8,7 +8,7 @@ use tapeloom::prelude::*;
 /// A function from `f64[4]` to a scalar, one of a pair to be compared.
 pub type F = Rc<dyn Fn(Var) -> Var>;
 
-/// Agreement up to the order of summation.
+/// Agreement of numbers that are summed in another order.
 const CLOSE: Agreement = Agreement::Within { relative: 1e-10, absolute: 1e-10 };
 
 /// A transform of a function, with its name.

@@ -158,8 +158,8 @@ fn one(lowering: &Lowering, float: bool, x: &[Trust], wild: bool) -> Trust {
         Lowering::ArgReduce { .. } | Lowering::ArgSort { .. } => jump(all),
         Lowering::Cumulate { step: Step::Fold(Code::Max | Code::Min), .. } => all,
         Lowering::Cumulate { step: Step::Segments, .. } if x[0] != Trust::Exact => Trust::Open,
-        // Some operand is rounded here. (For exact operands, cumulative sums are exact, too: every engine adds in the same
-        // order.)
+        // Here an operand is rounded. (If all operands are exact, a cumulative sum is exact, too, because every engine
+        // adds its terms in the same order.)
         Lowering::Cumulate { .. } if wild => Trust::Open,
         Lowering::Cumulate { .. } => folded,
         Lowering::Contract { .. } => {

@@ -214,8 +214,9 @@ fn demand(recipe: &Recipe) -> Demand {
     Demand { wild: recipe.wild, ..Demand::default() }
 }
 
-/// Applies one more transform to a case. If the program is tame, the result is checked against the definition of the
-/// transform; in any case engines are compared. Returns `None` if the program has no derivative.
+/// Applies one more transform to a case, and compares the engines on the new program. If the program is tame (without
+/// infinities, nan and poles), the result is also checked against the definition of the transform. Returns `None` if
+/// the program has no derivative.
 ///
 /// # Errors
 /// The failed check, with the program.

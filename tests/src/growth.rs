@@ -118,7 +118,7 @@ rows! {
         |n, v| { let (e, h, w) = (v[0], v[1], v[2]); fori_loop(n, move |(i, h): Pair| (h * 0.9 + (e * h).dot(w).index(i)).tanh(), h) };
     "loop, a row in a branch", 50, 1.0, Some(1.0), |n| vec![floats(&[n, 16]), floats(&[16])],
         |n, v| { let (e, h) = (v[0], v[1]); fori_loop(n, move |(i, h): Pair| { let t = (e * h).sin(); cond(h.index(0).gt(0.0), move |h: Var| h * 0.9 + t.index(i), |h: Var| h + 0.5, h) }, h) };
-    // Results of which only a slice is read.
+    // The rows from here on read only a slice of a result.
     "a slice of a sine", 1000, 0.0, Some(1.0), |n| vec![floats(&[n])], |_, v| v[0].sin().slice_axis(0, ..16);
     "the last element of a chain", 1000, 0.0, Some(1.0), |n| vec![floats(&[n])], |_, v| (v[0].sin() * v[0]).exp().index(-1);
     "a dynamic slice of a sine", 1000, 0.0, Some(1.0), |n| vec![floats(&[n]), Tensor::from(3i64)],
@@ -128,7 +128,7 @@ rows! {
     "a sum of a row", 100, 0.0, Some(1.0), |n| vec![floats(&[n, 16])], |_, v| v[0].exp().sum_axis(1).index(3);
     "an element of a row of a broadcast", 100, 0.0, Some(1.0), |n| vec![floats(&[n]), floats(&[n])],
         |n, v| (v[0].reshape([n, 1]) * v[1]).sin().index((2, 3));
-    // Elementwise chains, folds and products.
+    // The rows from here on are elementwise chains, folds and products.
     "a chain", 1000, 1.0, Some(1.0), |n| vec![floats(&[n])], |_, v| (v[0].sin() * v[0]).exp().tanh();
     "a softmax", 1000, 1.0, Some(1.0), |n| vec![floats(&[n])], |_, v| v[0].softmax(0);
     "a logsumexp of rows", 250, 1.0, Some(1.0), |n| vec![floats(&[n, 16])], |_, v| v[0].logsumexp_axis(1);
@@ -148,7 +148,7 @@ rows! {
         |n, v| (v[0].reshape([n, 1, 3]) - v[0].reshape([1, n, 3])).square().sum_axis(2).sqrt().sum_axis(1);
     "attention", 32, 2.0, Some(2.0), |n| vec![floats(&[n, 8]), floats(&[n, 8]), floats(&[n, 8])],
         |_, v| v[0].dot(v[1].t()).softmax(1).dot(v[2]);
-    // Convolutions, pools and other windows.
+    // The rows from here on are convolutions, pools and other windows.
     "a convolution", 64, 1.0, Some(1.0), |n| vec![floats(&[1, 2, n]), floats(&[3, 2, 5])], |_, v| conv::conv(v[0], v[1], conv::Conv::new());
     "a convolution with strides", 64, 1.0, Some(1.0), |n| vec![floats(&[1, 2, n]), floats(&[3, 2, 5])],
         |_, v| conv::conv(v[0], v[1], conv::Conv::new().strides([3]));
@@ -168,7 +168,7 @@ rows! {
         |n, v| conv::max_pool(v[0], conv::windows([2 * n]).strides([n]));
     "a pool with strides", 64, 1.0, Some(1.0), |n| vec![floats(&[n])], |_, v| conv::max_pool(v[0], conv::windows([4]).strides([4]));
     "a mean over everything", 64, 1.0, Some(1.0), |n| vec![floats(&[n])], |n, v| conv::avg_pool(v[0], conv::windows([n]));
-    // Gathers, scatters and sorts.
+    // The rows from here on are gathers, scatters and sorts.
     "rows taken", 256, 1.0, Some(1.0), |n| vec![floats(&[n, 4]), indices(n, n)], |_, v| v[0].take(v[1], 0).sin();
     "sums into places", 256, 1.0, Some(1.0), |n| vec![floats(&[n]), indices(n, n)], |_, v| v[0].zeros_like().at(v[1]).add(v[0]);
     "products into places", 256, 1.0, Some(1.0), |n| vec![floats(&[n]), indices(n, n)], |_, v| v[0].at(v[1]).mul(v[0]);
@@ -195,7 +195,7 @@ rows! {
         |n, v| (0..n).map(|k| v[0].index(k).square().sum()).reduce(|a, b| a + b).map_or(v[0], |x| x.sqrt());
     "a chain of scalar equations", 64, 1.0, Some(1.0), |_| vec![floats(&[2])],
         |n, v| (0..n).fold((v[0].index(0), v[0].index(1)), |(x, y), _| (y.sin(), x * y)).0;
-    // Linear algebra and transforms.
+    // The rows from here on are linear algebra and transforms.
     "a solution of equations", 16, 3.0, Some(3.0), |n| vec![floats(&[n, n]), floats(&[n])],
         |n, v| linalg::solve(v[0] + n as f64 * eye(n, Dtype::F64), v[1]);
     "solutions of equations of one matrix", 16, 1.0, Some(1.0), |n| vec![floats(&[n, 8]), floats(&[8, 8])],

@@ -12,7 +12,7 @@ use tapeloom::prelude::*;
 /// A statement of a random program.
 #[derive(Clone, Debug)]
 pub enum Statement {
-    /// Combines a part of an array with a value, and writes the result to the part.
+    /// Combines a part of an array with a value, and writes the result to that part.
     Write(Combine, Place, Value),
     /// A loop of this kind, trip count and body. Positions in the body may depend on the iteration number.
     Iterations(Kind, usize, Vec<Statement>),
@@ -88,8 +88,8 @@ pub enum Position {
     Iteration(i64, i64, usize),
 }
 
-/// The value of a write, `sin(scale x) + shift`. The operand x is read from a place of the array: a single element, or
-/// a view of the shape that is written.
+/// The value of a write, `scale` and `shift` in `sin(scale x) + shift`. The number or array x is read from `from`: a
+/// single element, or a view of the shape that is written.
 #[derive(Clone, Debug)]
 pub struct Value {
     from: Place,
@@ -216,7 +216,7 @@ impl Draw {
         Place { array, steps }
     }
 
-    /// Draws a place that is a single element.
+    /// Draws a place (a view of an array) that is a single element.
     fn element(&mut self) -> Place {
         let mut place = self.place();
         let mut shape = self.shapes[place.array].clone();
@@ -236,7 +236,7 @@ impl Draw {
         self.scaled(from)
     }
 
-    /// Draws a value of the shape of `to` that is read from the same array, at other positions.
+    /// Draws a value of the shape of the place `to`, read from the array of `to` at other positions.
     fn alike(&mut self, to: &Place) -> Value {
         let mut shape = self.shapes[to.array].clone();
         let mut steps = Vec::new();

@@ -1,9 +1,12 @@
 //! The same tape in four memory layouts, written by hand in Rust, to measure how much a compiler could gain by choosing
 //! among them.
 //!
-//! Two arrays change over iterations. Each iteration saves six numbers per element, and the reverse pass reads them
-//! from the last iteration to the first. Every loop handles eight elements at once, so that it compiles to vector
-//! code.
+//! Two arrays of n elements change over iterations. Each iteration saves six numbers per element, and the reverse pass
+//! reads them from the last iteration to the first. Every loop handles eight elements at once, so that it compiles to
+//! vector code.
+//!
+//! The layouts differ in the position on the tape of value s (0 to 5) of element i in iteration t; `all` is n times the
+//! number of iterations:
 //!
 //! ```text
 //! arrays    value s of element i in iteration t at    s * (all + gap) + t n + i         gap 0: page on page
@@ -31,7 +34,7 @@ trait Layout {
     fn load(tape: &[f64], before: usize, all: usize) -> Eight;
 }
 
-/// A layout in which the eight numbers of each value are contiguous.
+/// A layout in which the eight numbers of each value are contiguous; `place` returns the position of the first of them.
 trait Together {
     fn place(before: usize, value: usize, all: usize) -> usize;
 }

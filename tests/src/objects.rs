@@ -12,7 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tapeloom::object::Object;
 use tapeloom_ir::{ArrayType, Dtype, Tensor};
 
-/// An object with arguments for a call, and the expected results: those of machine code in memory.
+/// An object with arguments for a call, and the expected results, which are those of the same function as machine code
+/// in memory.
 #[derive(Clone)]
 pub struct ObjectCase {
     /// The object. Different objects of a program have different names.

@@ -33,7 +33,7 @@ struct Scope {
 
 /// An operation whose regions are being read.
 struct Opened {
-    /// The scope around the operation.
+    /// The scope of the lines around the operation, to return to after its regions.
     outside: Scope,
     results: Vec<String>,
     operands: Vec<String>,
@@ -52,7 +52,7 @@ pub fn check(text: &str) -> Result<(), Failure> {
     let mut results = String::new();
     for line in text.lines() {
         let at = |why: &str| -> Failure { format!("{why} in `{}`", line.trim()).into() };
-        // The user's line is the last part of a line, so remove it first.
+        // A line of the text may end with the location of the user's source line; remove the location first.
         let text = line.split(" loc(").next().unwrap_or_default().trim();
         if text.is_empty() || text.starts_with("module ") || text.starts_with("sdy.mesh ") {
             continue;

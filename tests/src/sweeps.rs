@@ -19,8 +19,8 @@ use std::time::SystemTime;
 /// The first seed of random cases in `cargo test`.
 const SEED: u64 = 2000;
 
-/// A row of the table of sweeps: the path of the test, and its numbers of cases in `cargo test` (`gate`) and in the
-/// nightly run. `seconds` is the time of the former on one core.
+/// A row of the table of sweeps: the path of the test, its numbers of cases in `cargo test` (`gate`) and in the nightly
+/// run, and the seconds that the cases in `cargo test` take on one core.
 struct Row {
     test: &'static str,
     gate: u64,
@@ -55,7 +55,7 @@ sweeps! {
     // Random cases: loop nests for vector code of 256 and 512 bits.
     WideNests = "codegen::simd::tests::random_nests", gate 345 in 2.6 s, nightly 40000;
     GuardedNests = "codegen::simd::guard_pages::nothing_outside_of_arrays_is_touched", gate 300 in 1.0 s, nightly 10000;
-    // Drawn: programs from recipes (`random::fuzz`).
+    // Random cases: programs from recipes (`random::fuzz`).
     Xla = "laws::xla::random_programs_agree", gate 150 in 0.0 s, nightly 3000;
     Objects = "programs::objects::random_programs_have_the_same_bits", gate 14 in 0.5 s, nightly 1000;
     ObjectRows = "programs::object_rows::random_programs_have_the_same_bits", gate 4 in 0.2 s, nightly 1000;
@@ -73,7 +73,7 @@ sweeps! {
     Recordings = "random::fuzz::recordings_are_their_programs", gate 100 in 0.1 s, nightly 3000;
     Callers = "random::fuzz::many_callers_get_the_results_of_one_thread", gate 16 in 1.0 s, nightly 100;
     Met = "random::fuzz::the_generator_draws_every_primitive", gate 1000 in 0.1 s, nightly 1000;
-    // Drawn: programs with loops (`random::random_loops`).
+    // Random cases: programs with loops (`random::random_loops`).
     Policies = "random::random_loops::values_gradients_and_effects_are_those_of_every_policy", gate 12 in 1.1 s, nightly 300;
     Budgets = "random::random_loops::budgets_are_obeyed_or_refused_with_the_least_number", gate 4 in 4.0 s, nightly 300;
     Factors = "random::random_loops::budgets_of_programs_that_factor_matrices_are_obeyed_or_refused", gate 2 in 4.0 s, nightly 100;
@@ -98,11 +98,11 @@ sweeps! {
     // Random cases: programs on which the properties of primitives are checked, and damaged program text.
     Laws = "laws::random::laws_hold_for_random_programs", gate 150 in 0.5 s, nightly 4000;
     Damage = "laws::mutations::broken_text_does_not_panic", gate 6 in 0.2 s, nightly 200;
-    // Drawn: damaged files of tensors.
+    // Random cases: damaged files of tensors.
     DamagedFiles = "programs::files::damage::damaged_files_are_errors_or_arrays", gate 3000 in 1.0 s, nightly 300_000;
     // Random cases: the moments at which a training run is killed.
     Kills = "programs::files::killed::a_killed_run_ends_with_the_same_bits", gate 3 in 1.2 s, nightly 50;
-    // Drawn: tests beside the code.
+    // Random cases of tests beside the code.
     Simplified = "it::simplify::random_programs_keep_their_meaning", gate 60 in 0.1 s, nightly 3000;
     Relaxed = "it::simplify::relaxed_programs_agree_to_rounding", gate 60 in 0.1 s, nightly 3000;
     Regions = "it::simplify::small_regions_are_put_together_again", gate 10 in 0.1 s, nightly 1000;

@@ -413,7 +413,7 @@ fn goes_in_order(program: &Program) -> bool {
 fn within_budget(m: &Module, written: FuncId, f: FuncId, report: &Report) -> Result<(), String> {
     let size = |f: FuncId| total(m, f);
     let (before, after) = (size(written), size(f));
-    // A library routine is unrolled into up to eight operations for each of its own.
+    // A pass may unroll a library routine into equations: up to eight for each operation of the routine.
     let unrolled = 8 * routine_flops(m, written);
     let scalars = report.program.entry.scalars.len();
     let bytes: usize =

@@ -11,19 +11,21 @@ use tapeloom_ir::{
     Builder, Dtype, FuncId, Mesh, Module, PartitionSpec, Problem, Tensor, Type, rebuild,
 };
 
-/// Returns a client with one device; `None` without a plugin, which is printed.
+/// Returns a client with one device. If the environment names no plugin, prints that the test is skipped, and returns
+/// `None`.
 ///
 /// # Panics
-/// If the plugin that is named cannot be loaded.
+/// If the plugin that the environment names cannot be loaded.
 #[track_caller]
 pub fn client_or_skip() -> Option<Client> {
     devices_or_skip(1)
 }
 
-/// Returns a client with several devices; `None` without a plugin, which is printed.
+/// Returns a client with `count` devices. If the environment names no plugin, prints that the test is skipped, and
+/// returns `None`.
 ///
 /// # Panics
-/// If the plugin that is named cannot be loaded.
+/// If the plugin that the environment names cannot be loaded.
 #[track_caller]
 #[allow(clippy::panic, reason = "it is an assertion")]
 pub fn devices_or_skip(count: usize) -> Option<Client> {
@@ -67,7 +69,7 @@ pub fn spec(shape: &[usize], mesh: &Mesh, variant: usize) -> PartitionSpec {
 /// Divides the arguments, the results and some values of a function among the devices of a mesh. `variant` decides how.
 ///
 /// # Errors
-/// If the function cannot be built, which is a fault.
+/// If the function cannot be built. This would be a bug in the builder or in this function.
 pub fn divided(
     m: &mut Module,
     f: FuncId,

@@ -12,7 +12,8 @@ const SIZES: [usize; 6] = [0, 1, 5, 1 << 45, 1 << 62, usize::MAX];
 /// Axes, offsets and indices to try.
 const NUMBERS: [i64; 10] = [0, 1, -1, 2, 5, -5, 1 << 45, -(1 << 45), i64::MAX, i64::MIN];
 
-/// Returns the operands on which functions are tried: every rank up to three, no elements, every kind of dtype.
+/// Returns the operands on which functions are tried: arrays of every rank up to three, with every kind of dtype, and
+/// an array without elements.
 fn operands() -> Vec<Tensor> {
     vec![
         Tensor::from(2.0),
@@ -120,8 +121,8 @@ fn decay((_, y): (Var, Var)) -> Var {
 #[test]
 fn equations_and_curves() {
     use interpolate::{Ends, cubic_spline, pchip};
-    // For an argument of a solver, a curve or an integral: the operands that it accepts, and also an empty and an
-    // integer one.
+    // Each function is tried only on some operands, because every call compiles: on those that this kind of argument
+    // accepts, on an empty one and on an integer one.
     let of = |all: &[usize]| all.iter().map(|i| operands().swap_remove(*i)).collect::<Vec<_>>();
     for x in &of(&[0, 1, 2, 4, 6, 9]) {
         for y in of(&[0, 1, 4, 7]) {

@@ -82,7 +82,7 @@ fn weights_of_no_distribution_choose_nothing() {
         for y in [run(one, (x, wrong)).unwrap(), run(some, (x, wrong)).unwrap()] {
             assert!(y.to_vec::<f64>().unwrap().iter().all(|y| y.is_nan()), "{wrong:?}: {y}");
         }
-        // Integers have no nan, so an arbitrary part of the array is chosen.
+        // Integers have no nan, so the result may be any element of the array.
         let n = run(one, ([5i64, 6, 7], wrong)).unwrap().to_vec::<i64>().unwrap();
         assert!(n.iter().all(|n| (5..=7).contains(n)), "{wrong:?}: {n:?}");
     }

@@ -45,12 +45,13 @@ fn shared_memory_and_other_types_are_replaced() {
     let clone = y.clone();
     f.call_into(&clone, &mut y).unwrap();
     assert_eq!((&clone, &y), (&Tensor::from([2.0, 4.0]), &Tensor::from([4.0, 8.0])));
-    // The two given results share memory, so they must be replaced.
+    // If two given results share memory, each must get new memory.
     let two = jit(|x: Var| (x + 1.0, x + 2.0));
     let mut both = (x.clone(), x.clone());
     two.call_into(&x, &mut both).unwrap();
     assert_eq!(both, (Tensor::from([2.0, 3.0]), Tensor::from([3.0, 4.0])));
-    // Captured tensors.
+    // A given result that shares memory with a tensor captured by the program must get new memory, because the next
+    // call reads the captured tensor.
     let captured = Tensor::from([10.0, 20.0]);
     let own = captured.clone();
     let add = jit(move |x: Var| x + &own);
@@ -58,7 +59,7 @@ fn shared_memory_and_other_types_are_replaced() {
     add.call_into(&x, &mut y).unwrap();
     add.call_into(&x, &mut y).unwrap();
     assert_eq!((y, captured), (Tensor::from([11.0, 22.0]), Tensor::from([10.0, 20.0])));
-    // Given tensors of other shapes and dtypes, and reshaped tensors.
+    // Given tensors of another shape or dtype must be replaced, and so must reshaped tensors.
     for mut y in [Tensor::from(1.0), Tensor::from([1_i64, 2]), Tensor::from([[1.0, 2.0]])] {
         f.call_into(&x, &mut y).unwrap();
         assert_eq!(y, Tensor::from([2.0, 4.0]));

@@ -95,7 +95,7 @@ fn outlined_functions_are_traced_once_and_differentiated() {
             traced.set(traced.get() + 1);
             v * y
         });
-        // x (2x)⁵
+        // The result is x (2x)⁵: five calls multiply x by the captured 2x.
         (0..5).fold(x, |v, _| step(v))
     };
     check(f, 1.0, 32.0);

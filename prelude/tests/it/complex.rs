@@ -288,7 +288,8 @@ fn mistakes() {
 #[test]
 fn derivatives_far_from_one_are_kept() {
     type Of = fn(Complex, Complex) -> Complex;
-    // Each function is homogeneous of degree 0 in both numbers, so multiples by one factor have the same derivatives.
+    // The functions must not change if both numbers are multiplied by the same positive factor. So their derivatives
+    // with respect to the numbers before this multiplication must not depend on the factor.
     let functions: [(&str, Of); 4] = [
         ("quotient", |z, w| z / w),
         ("angle", |z, w| Complex::new(z.angle(), w.angle())),
@@ -338,7 +339,8 @@ fn the_ends_of_the_range_have_roots_and_exponentials() {
     assert_eq!(exp((1e300, 0.0)), (f64::INFINITY, 0.0));
     assert_eq!(exp((-1e300, 0.0)), (0.0, 0.0));
     assert_eq!(exp((1e300, 1.0)), (f64::INFINITY, f64::INFINITY));
-    // Numbers of mpmath: the exponential of the real part overflows.
+    // The expected values are from mpmath. The exponential of the real part alone overflows, but the result may be
+    // finite.
     for (z, (re, im)) in [
         ((709.9, 1.5), (1.429_883_248_952_389_1e307, f64::INFINITY)),
         ((745.0, std::f64::consts::FRAC_PI_2), (2.169_551_051_762_044_6e307, f64::INFINITY)),
@@ -377,7 +379,7 @@ pub(crate) fn hermitian(n: usize, scale: f64) -> Complex<Tensor> {
 fn mistakes_in_matrices_are_errors_of_the_line() {
     let tall = Complex { re: Tensor::from([[1.0], [2.0]]), im: Tensor::from([[0.0], [0.0]]) };
     let square = hermitian(2, 1.0);
-    // The parts are public fields.
+    // The fields `re` and `im` are public, so a user can give them different shapes.
     let uneven = Complex { re: Tensor::from([[1.0]]), im: hermitian(2, 1.0).im };
     for (line, error) in [
         (line!(), run(|h: Complex| h.eigh(), &tall).unwrap_err()),
@@ -401,7 +403,8 @@ fn mistakes_in_matrices_are_errors_of_the_line() {
         assert!(text.contains(&format!("{}:{line}:", file!())), "{text}");
         assert_eq!(error.diagnostics().len(), 1, "{text}");
     }
-    // Real matrices of twice the size do not appear in a message.
+    // Complex systems are computed with real matrices of twice the size. The shapes of these matrices must not appear
+    // in a message.
     let error = run(|h: Complex| h.solve(eye(3, Dtype::F64)), &square).unwrap_err().to_string();
     assert!(error.contains("`solve` of f64[2,2] and f64[3,3]"), "{error}");
     let error = run(|h: Complex| h.expm(), &tall).unwrap_err().to_string();

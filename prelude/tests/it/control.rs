@@ -155,7 +155,7 @@ fn numbers_of_iterations_do_not_recompile() {
     let f = jit(move |(x, limit): (Var, Var)| value_and_grad(|x| until((x, limit)))(x));
     for (limit, iterations) in [(0.5, 0), (1.0001, 10), (22026.0, 999_996)] {
         let (y, dy) = f.call((1.0, limit)).unwrap();
-        // Compare with the derivative of a product of one factor per iteration.
+        // The loop multiplies x by 1.00001 per iteration, so with x = 1 its value and its derivative are equal.
         let dy = dy.item::<f64>().unwrap();
         assert!((y.item::<f64>().unwrap() / dy - 1.0).abs() < 1e-9);
         assert!(
@@ -166,8 +166,9 @@ fn numbers_of_iterations_do_not_recompile() {
     assert_eq!(f.programs(), 1);
 }
 
-/// A branch that only some batch members take must save the same tape as a loop over all members, for every place of
-/// the loop: in a branch that all members take, in a called function, in a loop.
+/// For a branch that only some batch members take, and that contains a loop, the batched gradient must equal the
+/// gradient of each member. The loop is directly in the branch, in an inner branch that all members take, in a called
+/// function, or in an outer loop.
 #[test]
 fn a_batch_of_branches_shares_a_tape() {
     fn grow(x: Var) -> Var {

@@ -275,7 +275,7 @@ fn results_that_are_no_floats_are_named() {
     }
     let error = fails(|x: Var| vjp(|x: Var| (x, (x.floor(), x.argmax(0))))(x).0.0, [1.0, 2.0]);
     assert!(error.to_string().contains("`vjp` of `result.1.1`, which is i64[]"), "{error}");
-    // A result that is not differentiated is returned by `grad_aux`.
+    // `grad_aux` returns its second result without differentiating it, so that result may be an integer.
     let f = grad_aux(|x: Var| (x.sum(), x.argmax(0)));
     assert_eq!(run(f, [1.0, 2.0]).unwrap().1, Tensor::from(1i64));
 }
@@ -369,7 +369,7 @@ fn lines_of_the_standard_library_are_not_shown() {
     );
     let text = error.to_string();
     assert_eq!(text.matches(&format!("made at {}", place(born.get()))).count(), 2, "{text}");
-    // A missing derivative, of a function that is passed by name.
+    // The message of a missing derivative must not show lines of the standard library either, here of `fold`.
     let floor = |x: Var, y: Var| x.next_after(y);
     let missing = fails(grad(move |x: Var| [x].into_iter().fold(x, floor)), 1.0).to_string();
     let by_name = fails(

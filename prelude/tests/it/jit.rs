@@ -304,7 +304,8 @@ fn explain_multiplies_the_iterations_of_nested_loops() {
          prelude/tests/it/jit.rs:{middle}, in each of that at prelude/tests/it/jit.rs:{outer}"
     );
     assert!(text.contains(&product), "{text}");
-    // A record of the outer loop refers to the records of the inner loops, which takes bytes in each outer iteration.
+    // On the tape, each outer iteration also has references to the residuals of the inner loops. Their bytes must be
+    // listed.
     let own = format!("each iteration of the loop at prelude/tests/it/jit.rs:{outer}\n");
     assert!(text.contains(&own), "{text}");
 }

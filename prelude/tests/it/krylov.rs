@@ -27,7 +27,8 @@ const SOLVERS: [(&str, bool, Solver); 3] = [
     ("bicgstab", false, |a, b, how| bicgstab_with(a, b, how)),
 ];
 
-/// Returns the largest residual of a system with that right-hand side.
+/// Returns the largest residual of a system with the matrix [`matrix`] and a fixed right side `b`, for the solver's
+/// options `how(b)`.
 fn residual(solver: Solver, symmetric: bool, how: impl Fn(Var) -> Krylov<'static, Var>) -> f64 {
     let f = move |b: Var| {
         let a = matrix(symmetric);
@@ -119,7 +120,7 @@ fn breakdowns_and_mistakes_are_seen() {
     assert!(message.contains("krylov.rs"), "{message}");
 }
 
-/// A solver of a system with a dense matrix, as other solvers are called.
+/// A solver of `a x = b` for a dense matrix `a`, with the signature that all three solvers share in [`DENSE`].
 type Dense = fn(Var, Var, Krylov<'_, Var>) -> Var;
 
 const DENSE: [(&str, Dense); 3] = [
@@ -130,8 +131,9 @@ const DENSE: [(&str, Dense); 3] = [
 
 const IDENTITY: [[f64; 2]; 2] = [[1.0, 0.0], [0.0, 1.0]];
 
-/// At the identity one iteration finds the solution. The derivative of that iteration does not depend on directions
-/// that were not taken.
+/// For the identity matrix, one iteration finds the solution. That iteration does not read the matrix in all
+/// directions, so its own derivative would be wrong: the derivative must come from the equation that the solution
+/// satisfies.
 #[test]
 fn solutions_are_differentiated_through_their_equation() {
     for (name, solver) in DENSE {
@@ -151,7 +153,8 @@ fn solutions_are_differentiated_through_their_equation() {
         let near = |x: &[f64], y: &[f64]| x.iter().zip(y).all(|(x, y)| (x - y).abs() < 1e-12);
         let found = slope(false, 1);
         assert!(near(&found, &[-1.0, -3.0, -1.0, -3.0]), "{name}: {found:?}");
-        // D²(1ᵀ A⁻¹ b)[G, H] at the identity is 1ᵀ (G H + H G) b; G is the matrix of 1 to 4.
+        // The second derivative of 1ᵀ A⁻¹ b with respect to the matrix A, along G and H, is 1ᵀ (G H + H G) b at A = 1.
+        // Here G = [[1, 2], [3, 4]], and H has a single 1 at (i, j).
         let second: Vec<f64> = [(0, 0), (0, 1), (1, 0), (1, 1)]
             .into_iter()
             .map(|(i, j)| {
@@ -236,8 +239,8 @@ fn solutions_have_derivatives_in_every_mode() {
     }
 }
 
-/// A start has no derivative. Systems of derivatives do not begin at it, and their residuals are not relative to the
-/// right side of the value.
+/// A start has no derivative. The systems that are solved for derivatives must not start at it, and their residuals
+/// must not be relative to the right side of the original system.
 #[test]
 fn a_start_does_not_reach_derivatives() {
     for (name, solver) in DENSE {
@@ -250,7 +253,8 @@ fn a_start_does_not_reach_derivatives() {
         let (a, x0) = ([[2.0, 1.0], [1.0, 3.0]], [2e5 + 1.0, 6e5 - 1.0]);
         let (of_a, of_start) = run(|x| grad(f)(x), (a, x0)).unwrap();
         assert_eq!(of_start.to_vec::<f64>().unwrap(), [0.0, 0.0], "{name}");
-        // The derivative with respect to A must be -u xᵀ, where A u = (1, 1).
+        // The derivative with respect to A must be -u xᵀ, where x is the solution of A x = b, and u that of A u = (1,
+        // 1).
         for (found, want) in of_a.to_vec::<f64>().unwrap().iter().zip([8e4, 2.4e5, 4e4, 1.2e5]) {
             assert!((found + want).abs() < 1e-2 * want, "{name}: {found} {want}");
         }
@@ -280,8 +284,8 @@ fn no_right_side_is_solved_at_once() {
             assert_eq!(x.to_vec::<f64>().unwrap(), [0.0; 3], "{name}");
             assert!(products.item::<i64>().unwrap() <= i64::from(start), "{name}: {products}");
         }
-        // Right sides of derivatives with respect to the matrix are 0, and derivatives with respect to b are the
-        // inverse.
+        // For the derivative with respect to `s`, a factor in the matrix, the solver gets a right side of zeros, so it
+        // is 0. The derivative of the sum with respect to each element of b is 1 / (s + 1).
         let f = |(s, b): (Var, Var)| {
             solver(&|x: Var| s * x + x.roll(1, 0) * 0.5 + x.roll(-1, 0) * 0.5, b, Krylov::new())
                 .sum()
@@ -302,7 +306,7 @@ fn maps_without_a_transpose_have_values_and_forward_mode() {
             let a = |x: Var| s * x.abs() * x.signum() + 0.5 * (x.roll(1, 0) + x.roll(-1, 0));
             solver(&a, constant([1.0, 1.0, 4.0]), Krylov::new()).sum()
         };
-        // The sum of the solution is the sum of b divided by s + 1.
+        // The sum of the solution is the sum of the right side, 6, divided by s + 1.
         let x = run(f, 3.0).unwrap().item::<f64>().unwrap();
         assert!((x - 1.5).abs() < 1e-9, "{name}: {x}");
         let moved = run(|s: Var| jvp(f)((s, s.ones_like())).1, 3.0).unwrap().item::<f64>().unwrap();
@@ -312,7 +316,7 @@ fn maps_without_a_transpose_have_values_and_forward_mode() {
             message.contains("error[not-linear]") && message.contains("krylov.rs"),
             "{message}"
         );
-        // The same for a preconditioner.
+        // A preconditioner without a transpose must also have forward mode, and an error in reverse mode.
         let f = move |s: Var| {
             let near = |r: Var| r.abs() * r.signum() / 3.0;
             let a = |x: Var| s * x + 0.5 * (x.roll(1, 0) + x.roll(-1, 0));

@@ -4,9 +4,9 @@
 
 use tapeloom::prelude::*;
 
-/// In a consistent table, the time of each stage is the sum of its weights, and the weights of a step sum to one.
-/// Then a clock that is integrated as a part of the state equals the time at every stage, so a slope that reads the
-/// clock gives the same solution as one that reads the time.
+/// In a consistent table, the time of each stage is the sum of its weights, and the weights of a step sum to one. The
+/// test integrates a clock, a component of the state with the slope 1. With a consistent table, the clock equals the
+/// time at every stage, so a slope that reads the clock gives the same solution as a slope that reads the time.
 #[test]
 fn tables_are_consistent() {
     type State = (Var, Var);

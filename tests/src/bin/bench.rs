@@ -131,7 +131,7 @@ fn main() -> Outcome<()> {
     Ok(())
 }
 
-/// Prints the table of growth for `GROWING`, with each size n multiplied by `factor`.
+/// Prints the growth of the programs `GROWING`, with each size n multiplied by `factor`.
 fn growth(factor: usize) -> Outcome<()> {
     let title = ["work", "of 4 n", "ratio", "workspace", "equations", "us", "of 4 n", "ratio"];
     print!("{:40} {:>8} {:>6}", "program", "", "n");
@@ -429,8 +429,8 @@ fn by_hand(kernel: &Kernel, size: &[usize], inputs: &Inputs) -> Outcome<f64> {
     })
 }
 
-/// Returns the median time of a run in milliseconds, for slow runs: at least three are timed, and about a second of
-/// them.
+/// Returns the median time in milliseconds of a slow run. Times as many runs as take about a second, but at least
+/// three.
 fn patient(mut run: impl FnMut() -> Outcome<()>) -> Outcome<f64> {
     run()?;
     let start = Instant::now();

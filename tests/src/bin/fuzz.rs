@@ -83,7 +83,8 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
             "--seed" => seed = value.parse()?,
             "--callers" => (callers, cases) = (true, value.parse()?),
             "--seconds" => seconds = value.parse()?,
-            // This process is a child that checks one chunk: the index of its first program.
+            // The flag of a child process, which checks one chunk of programs. Its value is the index of the chunk's
+            // first program.
             "--chunk" => child = Some(value.parse()?),
             _ => return Err(usage()),
         }
@@ -163,7 +164,8 @@ fn supervise(of: Family, seed: u64, mut first: u64, mut count: u64) -> Result<u6
     Ok(wrong)
 }
 
-/// Checks the programs of a chunk, in the child process: prints the index of each before its check, and its failure.
+/// Checks the programs of a chunk, in a child process. Prints the index of each program before its check, and the
+/// report of a failed check.
 fn chunk(of: Family, seed: u64, first: u64, count: u64) {
     for (i, seed) in seeds(seed).skip(first as usize).take(count as usize).enumerate() {
         println!("@ {i}");

@@ -38,7 +38,7 @@ pub struct Score {
 }
 
 impl Score {
-    /// Adds the outcome of a case of the operation `op`.
+    /// Adds the outcome of a golden case of the operation `op`.
     pub fn add(&mut self, op: &str, outcome: Outcome) {
         self.outcomes.entry(op.to_owned()).or_default().push(outcome);
     }
@@ -86,7 +86,7 @@ impl Score {
 /// Runs the golden cases of a file, one JSON object per line.
 ///
 /// # Errors
-/// If a line is not a case.
+/// If a line is not a golden case in JSON.
 pub fn run_ops(text: &str) -> Result<Score, Box<dyn std::error::Error>> {
     let mut score = Score::default();
     for line in text.lines().filter(|l| !l.trim().is_empty()) {
@@ -124,7 +124,7 @@ pub struct GoldenProgram {
 /// Returns the programs of the golden cases of a file: for each case its value, and its vjp if it has derivatives.
 ///
 /// # Errors
-/// If a line is not a case.
+/// If a line is not a golden case in JSON.
 pub fn golden_programs(
     text: &str,
     options: &stablehlo::Options,

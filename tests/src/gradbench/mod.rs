@@ -127,9 +127,9 @@ pub fn serve(input: impl BufRead, mut output: impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// Calls `run` once to prepare, then repeatedly until the input's `min_runs` and `min_seconds` are reached. `write`
-/// converts the last result to the protocol's output. If the input has `explain`, the answer contains the explanation
-/// of the compilation.
+/// Returns the answer to a request: calls `run` once to prepare, then repeatedly until the input's `min_runs` and
+/// `min_seconds` are reached, and takes the time of each call. `write` converts the last result to the protocol's
+/// output. If the input has `explain`, the answer contains the explanation of the compilation.
 ///
 /// # Errors
 /// The errors of the runs.

@@ -120,8 +120,9 @@ impl Generator<'_, '_> {
         })
     }
 
-    /// Returns a function that calls the callee: in tame programs it bounds the callee's float results by tanh, and
-    /// negates them if `turn` is odd; it also writes a number into its vector operand.
+    /// Returns a function that calls the callee. In tame programs (without infinities, nan and poles) the function
+    /// bounds the callee's float results by tanh. It negates them if `turn` is odd. It also writes a number into its
+    /// vector operand.
     fn like(&self, callee: usize, turn: usize) -> Option<FuncId> {
         let function = *self.callees.get(callee)?;
         self.b.with_module(|m| {
@@ -158,7 +159,8 @@ impl Generator<'_, '_> {
         })
     }
 
-    /// Returns a value converted to this type and, in tame programs, of magnitude at most 8, as an operand of a call.
+    /// Returns a value converted to this type, as an operand of a call. In tame programs (without infinities, nan and
+    /// poles) its magnitude is at most 8.
     pub(super) fn argument(&mut self, ty: &ArrayType, gene: Gene, i: usize) -> Atom {
         let x = self.pick(ty.dtype, gene.operands[i % 2].wrapping_add(i as u8 / 2));
         let x = self.matching(&x, &ty.shape);

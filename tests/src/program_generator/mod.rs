@@ -29,7 +29,7 @@ use tapeloom_ir::{
     Shape, Tensor, Type,
 };
 
-/// The largest magnitude of floats in tame programs.
+/// The largest magnitude of floats in tame programs, which have no infinities, nan or poles.
 const BOUND: f64 = 16.0;
 /// The bound on magnitudes of integers that are converted to floats; it is above 2⁶⁴, so every integer is within it.
 const HUGE: f64 = 2e19;
@@ -92,8 +92,8 @@ impl Recipe {
         draft.finish(module, results)
     }
 
-    /// Returns the argument for a parameter of this type: small numbers with duplicates in tame programs, any numbers
-    /// in wild programs.
+    /// Returns the argument for a parameter of this type: any number, infinity or nan in wild programs, small numbers
+    /// with duplicates in others.
     fn argument(&self, rng: &mut Rng, ty: &ArrayType) -> Tensor {
         let mut t = rng.tensor(ty);
         // Draw whether the tensor's elements stay as they are, become equal to many others, or get one sign. Elements
@@ -114,7 +114,7 @@ impl Recipe {
     }
 }
 
-/// Returns a number at an edge of its dtype, or with random bits.
+/// Returns a number for an argument of a wild program: a number at an edge of the dtype, or with random bits.
 fn wild_number(rng: &mut Rng, dtype: Dtype) -> Literal {
     let float = [
         0.0,
@@ -350,8 +350,8 @@ impl Generator<'_, '_> {
         let n = x.ty.shape.elements();
         let (reducer, n) = match x.ty.dtype {
             Dtype::Bool => (Reducer::Or, 1),
-            // Floats of wild programs are reduced by the minimum, which is exact: sums could be compared up to rounding
-            // only.
+            // In wild programs, which have infinities and nan, floats are reduced by the minimum, because the minimum
+            // is exact: sums could be compared up to rounding only.
             Dtype::F32 | Dtype::F64 if self.wild && n > 0 => (Reducer::Min, 1),
             _ => (Reducer::Sum, n),
         };
@@ -362,7 +362,8 @@ impl Generator<'_, '_> {
         if x.ty.dtype.is_float() { self.within(&total, BOUND) } else { total }
     }
 
-    /// Returns `x` if its bound is at most `bound` or the program is wild, otherwise tanh x.
+    /// Returns `x` if its elements have magnitudes of at most `bound`, or if the program is wild (with infinities and
+    /// nan), otherwise tanh x.
     fn within(&mut self, x: &Value, bound: f64) -> Value {
         if self.wild || !x.ty.dtype.is_float() || x.bound <= bound {
             return x.clone();
@@ -382,8 +383,8 @@ impl Generator<'_, '_> {
 
     // -- Emitting -----------------------------------------------------------------------------------
 
-    /// Emits an equation and makes its outputs values of the program, floats bounded by tanh in tame programs. Returns
-    /// the last output, or `None` if the equation does not type-check.
+    /// Emits an equation and makes its outputs values of the program. In tame programs (without infinities, nan and
+    /// poles), floats are bounded by tanh. Returns the last output, or `None` if the equation does not type-check.
     fn push(&mut self, op: impl Into<Op>, operands: &[Atom], bound: f64) -> Option<Value> {
         let outputs = self.b.try_emit(op.into(), operands).ok()?;
         let mut last = None;

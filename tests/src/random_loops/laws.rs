@@ -53,7 +53,8 @@ fn outcome<F: Fn(Var) -> Gradient>(
 pub fn policies(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
     let (program, log, x) = (Rc::new(program.clone()), Listener::default(), program.argument());
     let policy = about(&policy(rng), &program.steps);
-    // Both programs must have the same calls, because calls determine the order in which cotangents are summed.
+    // Both compared programs must have the same calls, because calls determine the order in which cotangents are
+    // summed.
     let all = checkpoint(meaning(program.clone(), log.clone(), true), Policy::Everything);
     let under = checkpoint(meaning(program, log.clone(), false), policy.clone());
     let (all, under) = (Rc::new(all), Rc::new(under));
@@ -165,8 +166,9 @@ fn work(program: &Program) -> Result<u64, Failure> {
     Ok((3 * e.workspace_bytes() + 8 * rows(program) + matrices + 8192) as u64)
 }
 
-/// Checks that a budget is obeyed or refused. If the error names a sufficient budget, one byte less must be refused
-/// with the same number, and a budget of that number must be obeyed.
+/// Checks that the tape is within the budget, or that the budget is refused. If the error names a sufficient budget, a
+/// budget of that number must be obeyed, and a budget of one byte less must be refused with an error that names the
+/// same number.
 pub fn budgets(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
     let (program, log, x) = (Rc::new(program.clone()), Listener::default(), program.argument());
     let plain = gradient(meaning(program.clone(), log.clone(), true));

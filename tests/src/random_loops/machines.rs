@@ -1,9 +1,9 @@
 //! A property of simulated machines: results must not depend on the configuration of a run.
 //!
-//! The addresses of arrays, the placement of the tape, the order in which it is read, and unroll factors are part of
-//! a run's configuration. So one compiled program is run under random configurations. Its results and its effects
-//! must have the bits of the loop IR interpreter, and its counts must equal the counts with all accesses through the
-//! cache.
+//! The addresses of arrays, the placement of the tape, the order in which it is read, and unroll factors are part of a
+//! run's configuration. So one compiled program is run under random configurations. Its results and its effects must
+//! have the bits of the loop IR interpreter. The counted accesses to memory must be those of a run in which all
+//! accesses go through the cache.
 
 use super::Iterations;
 use super::laws::{ORDERS, Order};
@@ -85,8 +85,8 @@ fn setup(rng: &mut Rng) -> RunConfig {
     RunConfig { machine, system, map, layer, unroll, prepared, mirrored, overlap, again }
 }
 
-/// Checks that results have the same bits on every machine and configuration, and that counts equal the counts with
-/// all accesses through the cache.
+/// Checks that results have the same bits on every machine and configuration, and that each run counts the accesses to
+/// memory of a run in which all accesses go through the cache.
 pub fn machines(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
     let (log, x) = (Listener::default(), program.argument());
     let policy = about(&kept(rng), &program.steps);

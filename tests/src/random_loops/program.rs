@@ -12,7 +12,7 @@ pub enum Step {
     Code(usize),
     /// Gives the first vector a checkpoint name.
     Named(&'static str),
-    /// An ordered effect that logs the state's number.
+    /// An ordered effect that logs the number in the state.
     Effect,
     /// A loop of this kind and trip count, with this body.
     Iterations(Iterations, usize, Vec<Step>),

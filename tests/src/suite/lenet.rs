@@ -114,7 +114,8 @@ impl Widths {
 fn products(widths: Widths, weights: Var, image: Var) -> Var {
     let places = widths.places();
     let memory = Ref::new(zeros([places[7]], Dtype::F64));
-    // Adds the product of a square matrix and a matrix of five columns, the filter.
+    // Adds the product of a square matrix and a filter, a matrix of five columns in `weights`, to the outputs from
+    // position `to` on.
     let product = |matrix: &dyn Fn(Var) -> Var, width: usize, filter: Var, to: Var| {
         iterations(width, |i| {
             iterations(FILTER, |j| {

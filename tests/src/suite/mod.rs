@@ -93,7 +93,7 @@ pub enum Form {
 pub struct Sizes {
     /// Extents for tests, which run fast.
     pub test: &'static [usize],
-    /// Extents of the study.
+    /// Extents at which the TapeFlow study ran the kernel.
     pub study: &'static [usize],
     /// Extents at which a tape with an array for every value that the reverse pass reads would be eight times as large
     /// as a cache of 32 MB.

@@ -32,9 +32,8 @@ pub(super) const FORCES: Kernel = Kernel {
     by_hand: forces_by_hand,
 };
 
-/// The kernel with the memory accesses that the tables of the TapeFlow study count. The result contains the sum of all
-/// forces behind the forces, and only the sum is differentiated, because the study's program reads no cotangents of
-/// forces.
+/// The kernel with the memory accesses that the tables of the TapeFlow study count. The result is the forces, followed
+/// by the sum of all forces. Only the sum is differentiated, because the study's program reads no cotangents of forces.
 pub(super) const MEASURED: Kernel = Kernel {
     form: Form::Measured,
     inputs: |size| {

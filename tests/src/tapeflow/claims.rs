@@ -11,7 +11,7 @@ use crate::Failure;
 use std::rc::Rc;
 use tapeloom::accelerator::{Counts, Statistics, System, TABLE_III};
 
-/// A claim of the study.
+/// A claim of the TapeFlow paper.
 pub struct Claim {
     /// The number of the claim, from 1.
     pub number: usize,
@@ -411,8 +411,8 @@ fn layouts(runs: &mut Runs) -> Result<Outcome, Failure> {
     };
     let (aos, pad) = (saved(System::AOS)?, saved(System::ENZYME_PAD)?);
     let ahead = saved(System::PREFETCH)?;
-    // If padding arrays saves more than 0.3 of the lines, arrays conflict in the cache; then an array of structures
-    // must save much too, otherwise at most 0.3.
+    // If gaps between arrays save more than 0.3 of the moved cache lines, arrays conflict in the cache. Then an array
+    // of structures must save 0.4 to 0.9 of the lines, otherwise at most 0.3.
     let fits = |(aos, pad): (&f64, &f64)| match *pad > 0.3 {
         true => (0.4..=0.9).contains(aos),
         false => (-0.01..=0.3).contains(aos),
@@ -742,7 +742,7 @@ fn memory(runs: &mut Runs) -> Result<Outcome, Failure> {
 
 macro_rules! claims {
     ($($number:literal $measure:ident $arithmetic:literal: $claim:literal, $paper:literal, $raw:literal, $criterion:literal;)*) => {
-        /// The claims of the study.
+        /// The claims of the TapeFlow paper.
         pub const CLAIMS: &[Claim] = &[$(Claim {
             number: $number,
             claim: $claim,

@@ -125,8 +125,8 @@ fn derivatives_are_those_of_jax_and_of_differences() {
     report(&wrong);
 }
 
-/// In StableHLO text, products over windows are convolutions, in derivatives too: two for the value and the derivative in
-/// the kernel, and one more for the derivative in the array. Windows are gathered nowhere.
+/// In StableHLO text, products over windows must be convolutions: one in the program of the value, and three in that of
+/// the gradient (the value, and the derivatives with respect to array and kernel). No gather may read windows.
 #[test]
 fn products_over_windows_are_written_as_convolutions() {
     let mut wrong = Vec::new();

@@ -11,8 +11,8 @@ use tapeloom_tests::growth::GROWING;
 use tapeloom_tests::{Case, Failure, cases};
 use tapeloom_transforms::{BEFORE_CODE, Cost};
 
-/// The limit on the counted work of a gradient of the programs `GROWING`, divided by the value's work plus the number
-/// of elements of the arguments.
+/// The limit on a quotient for each of the programs `GROWING`: the counted work of the gradient over the sum of the
+/// value's work and the number of elements of the arguments.
 const GRADIENT: f64 = 6.0;
 
 /// The factor by which work may grow beyond the stated power of n, from size n to 4 n: constant terms, such as ends of

@@ -81,8 +81,9 @@ fn forward(m: &mut Module, case: &Case) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Compares linearize and transpose with jvp: `lin dx = dy`, and `<ct, dy> = <ctx, dx>` for every set of outputs that
-/// may have a cotangent.
+/// Compares linearize and transpose with jvp. The linear function must map the tangents dx of the arguments to the
+/// tangents dy that jvp gives. Its transpose must map cotangents ct of the results to cotangents ctx of the arguments
+/// with `<ct, dy> = <ctx, dx>`, for every set of results that may have a cotangent.
 pub(crate) fn reverse(m: &mut Module, case: &Case) -> Result<(), Failure> {
     let floats = case.floats();
     let Some(of) = existing(linearize(m, case.f, &floats), case)? else { return Ok(()) };
@@ -109,8 +110,8 @@ pub(crate) fn reverse(m: &mut Module, case: &Case) -> Result<(), Failure> {
         let seeds: Vec<Tensor> = marked(&cts, &nonzero);
         let ctx = Value::arrays(&run_values(m, back.function, &at(&seeds))?)?;
         let (dy, dx) = (marked(&dy, &nonzero), marked(&dx_all, &back.nonzero));
-        // Intermediate terms may cancel; then the result has the rounding error of the largest term, which this
-        // tolerance allows.
+        // Intermediate terms may cancel. Then the result has the rounding error of the largest term, so allow that
+        // error.
         let passed = largest(m, of.lin, &at(&dx_all))? + largest(m, back.function, &at(&seeds))?;
         let slack = 1e-3 * precision(m, case.f) * passed;
         check_products(precision(m, case.f), [&seeds, &dy], [&ctx, &dx], slack).map_err(|e| {

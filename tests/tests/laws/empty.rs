@@ -82,16 +82,16 @@ fn cases(module: &mut Module) -> Vec<Case> {
     all
 }
 
-/// The places in a sample that are set to zero: axes of operands (operand, axis), and elements of integer lists among
-/// the attributes (attribute, index).
+/// The extents and integers in a sample that are set to zero: axes of operands (operand, axis), and elements of integer
+/// lists among the attributes (attribute, index).
 #[derive(Clone, Default)]
 struct Zeros {
     axes: Vec<(usize, usize)>,
     attributes: Vec<(usize, usize)>,
 }
 
-/// Returns the choices of places to set to zero: every set of those axes and attribute numbers that have one extent,
-/// and each axis of each operand together with any of the attribute numbers for that axis.
+/// Returns the choices of axes and attribute numbers to set to zero: each set of those that have one and the same value
+/// in the sample, and each axis of each operand together with any of the attribute numbers for that axis.
 fn choices(shapes: &[Shape], attributes: &[(&'static str, Attr)]) -> Vec<Zeros> {
     let axes: Vec<(usize, usize, i64)> = shapes
         .iter()
@@ -138,7 +138,7 @@ fn choices(shapes: &[Shape], attributes: &[(&'static str, Attr)]) -> Vec<Zeros> 
 }
 
 impl Zeros {
-    /// Returns the sample with these places set to zero, if the primitive accepts it.
+    /// Returns the sample with the chosen extents and integers set to zero, if the primitive accepts it.
     fn case(&self, module: &mut Module, sample: &Sample) -> Option<Case> {
         let mut shapes: Vec<Shape> = sample.operands.iter().map(|t| t.ty().shape.clone()).collect();
         for (o, a) in &self.axes {

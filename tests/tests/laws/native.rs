@@ -48,7 +48,8 @@ fn vector_code_equals_the_interpreter() {
         for dtype in Dtype::ALL {
             let mut applied = None;
             for arity in 1..=3 {
-                // `select` takes a bool first; other primitives take the dtype.
+                // The first operand of `select` is a bool; the other operands, and all operands of other primitives,
+                // have the dtype.
                 for first in [dtype, Dtype::Bool] {
                     let dtypes: Vec<Dtype> =
                         (0..arity).map(|k| if k == 0 { first } else { dtype }).collect();

@@ -1,8 +1,8 @@
 //! Options of transforms: tangents are returned even where they are zero, cotangents are added to given totals, results
 //! are batched or summed on request, unused parameters stay, and a function is split in two.
 //!
-//! Each is compared with the transform without the option, or with the function itself, on every primitive's samples
-//! and the examples.
+//! A transform with an option is compared with the transform without the option, or with the function itself, on every
+//! primitive's samples and the examples.
 
 use crate::derivatives::existing;
 use crate::{for_all, subsets};

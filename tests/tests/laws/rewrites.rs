@@ -2,8 +2,8 @@
 //!
 //! Patterns are evaluated on every combination of interesting numbers, in every dtype in which they type-check.
 //! Compositions are tried on every pair of unary primitives among the samples, at the numbers of the samples and at
-//! edges. Exact rows must agree in every bit, signs of zeros included. A row that no case exercises fails too,
-//! because it is untested.
+//! edges. The sides of exact rules must agree in every bit, signs of zeros included. A rule that no case exercises
+//! fails too, because it is untested.
 
 use std::collections::{BTreeMap, HashMap};
 use std::iter::Peekable;
@@ -171,7 +171,7 @@ fn compare(
     outcome.map_err(|e| format!("{before:?} against {after:?} on {at}: {e}"))
 }
 
-// -- Sites ------------------------------------------------------------------------------------------
+// -- Site rules: rewrites of one equation that may look at the equations of its operands -------------
 
 /// The kind of an operand in an equation on which a site rule (a rewrite that may look at the operands' equations) is
 /// tried.

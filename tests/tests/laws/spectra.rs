@@ -1,11 +1,13 @@
 //! Decompositions of matrices whose eigenvalues or singular values are repeated, zero, padded, or equal up to
 //! rounding, in functions that do not depend on the choice of vectors.
 //!
-//! In every mode, a derivative must be right or nan. It must be right if the values that the function reads are apart
-//! In every mode, a derivative must be right or nan. It must be right if the values that the function reads are apart
-//! from all others. The expected derivative is the formula of Daletskii and Krein, applied to the eigenvalues and
-//! eigenvectors from which the matrix was made. For singular values, the formula is applied to `[[0, A], [Aᵀ, 0]]`,
-//! whose eigenvalues are `±s` and zeros.
+//! In every mode, a derivative must be right or nan. It must be right if the eigenvalues or singular values that the
+//! function reads are apart from all others. The expected derivative is the formula of Daletskii and Krein, applied to
+//! the eigenvalues and eigenvectors from which the matrix was made. For singular values, the formula is applied to
+//! `[[0, A], [Aᵀ, 0]]`, whose eigenvalues are `±s` and zeros.
+//!
+//! The formula gives the derivative along H of the function f of a symmetric matrix A with eigenvalues λ and
+//! eigenvectors Q. `f[x, y]` is the divided difference `(f(x) - f(y)) / (x - y)`, and ∘ the elementwise product:
 //!
 //! ```text
 //! f(A) = Q f(λ) Qᵀ      D f(A)[H] = Q (f[λi, λj] ∘ QᵀHQ) Qᵀ
@@ -724,7 +726,8 @@ const SINGULAR_VALUES: &[&[f64]] = &[
 /// their singular values are the first entries.
 const SHAPES: [(usize, usize); 7] = [(3, 3), (4, 3), (3, 5), (7, 3), (2, 6), (5, 1), (1, 4)];
 
-/// Returns matrices of one of [`SHAPES`]. A single value is 3 or 0, as the functions of the largest value require.
+/// Returns matrices of one of [`SHAPES`]. If a matrix has one singular value only, it is 3 or 0, because the functions
+/// of the largest value assume a largest value of 3.
 fn shaped((m, n): (usize, usize), spectra: &[&[f64]]) -> Vec<Member> {
     let is_usable = |s: &&&[f64]| m.min(n) > 1 || s[0] != 1.0;
     let usable: Vec<&[f64]> = spectra.iter().filter(is_usable).copied().collect();

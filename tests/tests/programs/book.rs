@@ -7,7 +7,7 @@
 //! | `ir` | the text parses, verifies and prints the same |
 //! | `ir STEP STEP` | the last `ir` block before it, after these steps of a [`TextTest`] |
 //! | `kernels` | the last `ir` block before it, prepared and lowered |
-//! | `plan` | the same, as its table of memory |
+//! | `plan` | the last `ir` block before it, prepared and lowered, as the table of its memory plan |
 //! | `diff` | the lines that it adds are in the file that it names |
 //! | `rust` | a doctest of this crate (`tests/src/book.rs`), or of the chapter's own program |
 //!

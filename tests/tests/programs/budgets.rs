@@ -208,11 +208,11 @@ fn budgets_compose() {
         let batched =
             move |x: Var| checkpoint(move |x: Var| vmap(f)(x).sum(), Policy::Bytes(60_000))(x);
         same(run(grad(batched), &rows).unwrap(), run(all(f), &rows).unwrap());
-        // The second derivative checkpoints the gradient, too, which needs more residuals than the function; so the
-        // budget is larger.
+        // In a second derivative, the gradient is checkpointed as well. The gradient needs more residuals than the
+        // function, so the budget is larger.
         let d = move |x: Var| checkpoint(f, Policy::Bytes(400_000))(x);
         same(run(hessian(d), &x).unwrap(), run(hessian(f), &x).unwrap());
-        // A checkpoint with a budget in each iteration of a loop, and in a branch.
+        // A checkpoint with a budget must give the same gradients in each iteration of a loop, and in a branch.
         let iterations = |g: &dyn Fn(Var) -> Var, x: Var| {
             fori_loop(3, |(_, x): (Var, Var)| x * 0.5 + g(x) * 0.001, x).sum()
         };

@@ -99,7 +99,8 @@ fn kahan(n: usize, s: f64) -> Rows {
     (0..n).map(|i| (0..n).map(|j| s.powi(i as i32) * element(i, j)).collect()).collect()
 }
 
-/// Returns the diagonal matrices with these diagonals, and each of them between two rotations.
+/// Returns, for each list of numbers, the diagonal matrix with this diagonal, and that matrix multiplied by a rotation
+/// on either side.
 fn with_rotated(diagonals: &[&[f64]]) -> Vec<Rows> {
     let turned = |a: &Rows| product(&product(&rotation(a.len(), 0.7), a), &rotation(a.len(), 1.9));
     diagonals.iter().flat_map(|d| [diagonal(d), turned(&diagonal(d))]).collect()
@@ -159,15 +160,15 @@ fn along(f: &dyn Fn(Var) -> Var, modes: &str, d: &[Var], a: Var) -> Var {
     }
 }
 
-/// Checks that the errors of derivatives of order k are a few rounding errors of the derivative or of `|A|^(n - k)`,
-/// whichever is larger.
+/// Checks that the errors of derivatives of order k are a few rounding errors of the larger of two numbers: the
+/// derivative, and `|A|^(n - k)` for a matrix of order n with the largest singular value |A|.
 fn check(matrices: &[Rows], modes: &str, how: fn(Var) -> Var, dtype: Dtype) {
     check_scaled(matrices, &[0], modes, how, dtype);
 }
 
-/// Checks the derivatives of determinants like `check`, with matrix i multiplied by 2 to the power of
-/// `exponents[i % len]`. The expected derivative is the unscaled one times the (n - k)th power of the scale, which must
-/// be in range.
+/// Checks the derivatives of determinants like `check`, with matrix i multiplied by 2 to the power of `exponents[i %
+/// len]`. For matrices of order n and derivatives of order k, the expected derivative is the unscaled one times the (n
+/// - k)th power of the scale, which must be in range.
 fn check_scaled(
     matrices: &[Rows],
     exponents: &[i32],
@@ -285,15 +286,15 @@ fn of_any_scale() -> Vec<Rows> {
 
 #[test]
 fn derivatives_of_determinants_are_right_where_the_determinant_is_out_of_range() {
-    // |A|² is in range, |A|³ is not. There are seven exponents for ten matrices, so the scales of neighbours in the
-    // batch differ by up to 2¹⁰⁰⁰.
+    // For the scaled matrices of order 3, |A|² is in range, |A|³ is not. There are seven exponents for ten matrices, so
+    // the scales of neighbours in the batch differ by up to 2¹⁰⁰⁰.
     let exponents = [-500, 500, 0, 400, -400, 20, -499];
     for modes in ["f", "r", "ff", "fr", "rf", "rr", "rfr", "fff"] {
         check_scaled(&of_any_scale(), &exponents, modes, linalg::det, Dtype::F64);
     }
     check_scaled(&of_any_scale(), &exponents, "rr", |a| vmap(linalg::det)(a), Dtype::F64);
     check_scaled(&of_any_scale()[..4], &exponents, "rr", one_by_one, Dtype::F64);
-    // |A|⁴ is in range, |A|⁵ is not.
+    // For the scaled matrices of order 5, |A|⁴ is in range, |A|⁵ is not.
     for modes in ["r", "rr", "ffr"] {
         check_scaled(&of_order_five(), &[-240, 240, 3], modes, linalg::det, Dtype::F64);
     }

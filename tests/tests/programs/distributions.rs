@@ -294,7 +294,8 @@ fn samples_move_as_their_distributions_do() {
     for (found, want) in [(p, 1f64.cos()), (dp, -0.5), (h, 0.0), (dh, -0.5)] {
         assert!((found.item::<f64>().unwrap() - want).abs() < 1e-14, "{found} and not {want}");
     }
-    // E cos x is A = I₁ / I₀, with A' = 1 - A / κ - A² and its derivative A''.
+    // The expected derivatives are those of the mean cosine E cos x = A(κ) = I₁(κ) / I₀(κ) with respect to the
+    // concentration κ: A' = 1 - A / κ - A², and its derivative A''.
     let cos = |k: Var| random::von_mises(random::key(5), k, [40_000]).cos().mean();
     let (slope, bend) = run(|k: Var| (grad(cos)(k), grad(grad(cos))(k)), 2.0).unwrap();
     let (slope, bend) = (slope.item::<f64>().unwrap(), bend.item::<f64>().unwrap());
@@ -308,13 +309,14 @@ fn samples_move_as_their_distributions_do() {
     assert!(run(grad(log), 1e-4).unwrap().item::<f64>().unwrap() > 1e5);
 }
 
-/// With 1 - A = 1 - I₁ / I₀, the slope of the log density at its mode is 1 - A, and that of the entropy is -κ A'. The
-/// expected values are mpmath's: 1 - A and A'. A difference of Bessel functions loses digits in proportion to κ.
+/// Let A = I₁ / I₀ be the quotient of Bessel functions of the concentration κ. The slope of the log density at its mode
+/// must be 1 - A, and the slope of the entropy -κ A'. A difference of Bessel functions would lose digits in proportion
+/// to κ. The expected values of 1 - A and A' are mpmath's.
 #[test]
 fn slopes_of_the_von_mises_distribution_keep_their_digits_at_large_concentrations() {
     let density = |k: Var| stats::von_mises_logpdf(0.5, 0.5, k);
     let entropy = |k: Var| stats::von_mises_entropy(k);
-    // The divergence from a distribution with the doubled concentration has the slope -κ A'.
+    // The divergence from a distribution with the doubled concentration must have the slope -κ A' with respect to κ.
     let kl = |l: Var| move |k: Var| stats::von_mises_kl((0.0, k), (0.0, l.stop_gradient()));
     let f =
         |k: Var| (grad(density)(k), grad(grad(density))(k), grad(entropy)(k), grad(kl(2.0 * k))(k));
@@ -336,8 +338,8 @@ fn slopes_of_the_von_mises_distribution_keep_their_digits_at_large_concentration
     }
 }
 
-/// Checks derivatives of samples at large shape parameters: x = a (1 + z/(3 √a) - 1/(9a))³, so dx/da is near 1 + z/(2 √a),
-/// with a second derivative near -z/(4 a √a).
+/// Checks derivatives of gamma samples x at large shape parameters a. For a normal number z, x = a (1 + z/(3 √a) -
+/// 1/(9a))³, so dx/da is near 1 + z/(2 √a), with a second derivative near -z/(4 a √a).
 #[test]
 fn samples_of_large_shape_parameters_move_as_their_mean() {
     type Of = fn(Var) -> Var;
@@ -726,7 +728,7 @@ fn distributions_keep_their_digits_in_tails() {
         let both = got.iter().zip(want).all(|(x, y)| near(*x, *y));
         assert!(both, "{name}: {got:?} and not {want:?}");
     }
-    // The square of the ratio of the scales underflows.
+    // The square of the ratio of the scales underflows, and the divergence must still be right.
     let y = run(|s: Var| stats::normal_kl((0.0, s), (0.0, 1.0)), 1e-200).unwrap();
     assert!((y.item::<f64>().unwrap() - 460.017_018_598_809_1).abs() < 1e-12, "{y}");
     // The bounds are near 10⁴, so their squares of 10⁸ cancel, and the result must still be right.

@@ -1,5 +1,6 @@
-//! Objects whose number of rows is an argument, in programs in C, Python and Rust: stacked results have the bits of the
-//! programs of a block and of a row, and sums those of the documented order of blocks and rows.
+//! Objects whose number of rows is an argument, in programs in C, Python and Rust. An object computes whole blocks of
+//! rows, and the remaining rows one by one. Stacked results must have the bits of the programs of a block and of a row,
+//! and sums the bits of sums in the documented order: blocks first, then single rows.
 
 use super::objects::{Machine, SAME, block, has_numpy, mixture, numbers, run_rust, succeeds};
 use std::collections::BTreeSet;
@@ -41,7 +42,8 @@ struct Totals {
     n: usize,
     stacked: Vec<bool>,
     types: Vec<ArrayType>,
-    /// For each result: the bytes if it is stacked, the sum so far if it is summed.
+    /// For each result: the bytes of all rows so far if the result is stacked, otherwise empty. `sums` has, for each
+    /// result, the sum so far if the result is summed.
     bytes: Vec<Vec<u8>>,
     sums: Vec<Tensor>,
 }
@@ -64,7 +66,7 @@ impl Totals {
         }
     }
 
-    /// Computes `n` rows in blocks of `rows`.
+    /// Returns the results for all rows: blocks of `rows` rows are computed by `block`, the remaining rows by `row`.
     fn of(
         mut self,
         rows: usize,
@@ -152,7 +154,7 @@ fn gmm(machine: Machine, ns: &[usize]) -> Vec<ObjectCase> {
     cases(f, (&numbers(&[1000, 3], 3.0), &parameters), ns, machine.options("gmm_rows"))
 }
 
-/// The gradient of the sum of the losses above. Its bits may differ from the sum of the gradients.
+/// The gradient of the sum of the losses of `gmm` over rows. Its bits may differ from the sum of the rows' gradients.
 fn gmm_gradient(machine: Machine, ns: &[usize]) -> Vec<ObjectCase> {
     let (parameters, rows) = (mixture().0, numbers(&[1000, 3], 3.0));
     let loss = |p: &Mixture<Var>, x: Var| gmm_objective(p, x.reshape([1, 3]), 1.0, 0);
@@ -473,8 +475,8 @@ int main(void) {
     assert_eq!(output, "0: 0 0 0 0\n0: 5 25 10 20 30\n1\n1\n");
 }
 
-/// The fields `used` and `needed` of the arena are those of the block whose records take the most bytes, whichever
-/// block that is.
+/// The caller gives an object memory for its dynamic tape, an arena. Its fields `used` and `needed` must be those of
+/// the block of rows whose residuals take the most bytes, whichever block that is.
 #[test]
 fn the_tape_reports_the_largest_block() {
     let Some(_) = Toolchain::here() else { return };

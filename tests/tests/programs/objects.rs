@@ -97,7 +97,7 @@ fn until_far(machine: Machine) -> ObjectCase {
     case("until_far", machine, &f, &Tensor::from([0.001, -3.0, 0.02]))
 }
 
-/// The loss of a fit of damped oscillations, by functions of which few programs lack one.
+/// The loss of a fit of damped oscillations, with functions that most programs call: sine, exponential and power.
 fn waves(x: Var) -> Var {
     let wave = |x: Var, n: f64| (x * n).sin() * (-0.1 * x.abs()).exp() + x.abs().powf(1.3);
     (wave(x, 1.0) + wave(x.cos(), 3.0)).square().sum()
@@ -119,7 +119,8 @@ fn with_runtime(machine: Machine) -> Vec<ObjectCase> {
     let special = |x: Var| {
         let gamma =
             (x.lgamma(), x.digamma(), x.polygamma(2), x.gammainc(x + 1.0), x.next_after(0.0));
-        // Some orders of a Bessel function are parts of the object (0 and 1), others are functions of the library (3).
+        // Code for the orders 0 and 1 of a Bessel function is part of the object; functions of other orders, such as 3,
+        // are in the linked library.
         let bessel = (x.i0(), x.bessel_jn(2), x.bessel_yn(1), x.i0e(), x.dawsn());
         (gamma, bessel)
     };
@@ -162,8 +163,8 @@ fn calls_of_the_runtime_have_the_same_bits() {
     check(&toolchain, &cases).unwrap();
 }
 
-/// Texts that are no descriptions, or that describe routines that are too large, have no plan: the call must return its
-/// status.
+/// A text that describes no routine, or a routine that is too large, must not be prepared. The status of a call tells
+/// its caller so.
 #[test]
 fn wrong_descriptions_of_routines_are_not_prepared() {
     use tapeloom_runtime::routines::Prepared;
@@ -198,7 +199,7 @@ fn the_runtime_has_every_other_function() {
     let names: BTreeSet<&str> = tapeloom_runtime::functions::NAMES.iter().copied().collect();
     let missing: Vec<_> = others.difference(&names).collect();
     assert!(missing.is_empty(), "{missing:?}");
-    // Known functions with other numbers and orders than in the programs.
+    // Names for other orders of a known function than the programs use are not unused.
     let known = |name: &str| {
         let family = name.split('_').next().unwrap();
         recorded.contains(name) || others.contains(family)
@@ -235,7 +236,8 @@ fn all(machine: Machine) -> Vec<ObjectCase> {
     });
     let inputs: Vec<Tensor> = (0..70).map(|i| Tensor::from(0.1 * f64::from(i) - 3.0)).collect();
     let empty = jit(|(x, y): (Var, Var)| (x.sin(), x.sum(), y + 1.0));
-    // Every function whose general part differs from its usual part, in both dtypes, at arguments for both parts.
+    // Call every function that has separate code for usual and for other arguments, in both dtypes, at both kinds of
+    // arguments.
     let functions = |x: Var| {
         let trigonometric = (x.sin(), x.cos(), x.tan(), x.atan2(1.0 - x), x.hypot(2.0 * x));
         let hyperbolic = (x.sinh(), x.asinh(), x.acosh(), x.atanh(), x.cbrt());
@@ -300,7 +302,8 @@ fn c_programs_get_the_same_bits() {
     check(&toolchain, &cases).unwrap();
 }
 
-/// Machine code in memory calls the matrix library, which adds the terms in another order than objects.
+/// Machine code in memory multiplies matrices by the matrix library, which adds the terms of a product in another order
+/// than objects. So products agree to rounding.
 #[test]
 fn products_are_equal_to_rounding() {
     let Some(toolchain) = Toolchain::here() else { return };

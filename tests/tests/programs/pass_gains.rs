@@ -17,7 +17,7 @@ fn numbers(shape: &[usize]) -> Tensor {
     Tensor::new(shape, x.collect::<Vec<f64>>()).unwrap()
 }
 
-/// The log-likelihood of rows x under a mixture whose weights are exponentials of `logits`.
+/// Returns the log-likelihood of rows x under a mixture whose weights are exponentials of `logits`.
 fn mixture(logits: Var, x: Var) -> Var {
     let [n, m] = [x.shape()[0], x.shape()[1]];
     let total = Ref::new(0.0);
@@ -29,7 +29,8 @@ fn mixture(logits: Var, x: Var) -> Var {
     total.get()
 }
 
-/// Each element of a state decays at its own rate, driven by `u`.
+/// Returns the sum of squares of a state after all time steps. Each element of the state decays at its own rate, driven
+/// by `u`.
 fn decays(rate: Var, u: Var) -> Var {
     let [n, m] = [u.shape()[0], u.shape()[1]];
     let s = Ref::new(zeros([m], Dtype::F64));
@@ -41,7 +42,7 @@ fn decays(rate: Var, u: Var) -> Var {
     s.get().square().sum()
 }
 
-/// The loss of independent scalar Kalman filters whose process noise is the exponential of `q`.
+/// Returns the loss of independent scalar Kalman filters whose process noise is the exponential of `q`.
 fn kalman(q: Var, y: Var) -> Var {
     let [n, m] = [y.shape()[0], y.shape()[1]];
     let (x, p) = (Ref::new(zeros([m], Dtype::F64)), Ref::new(ones([m], Dtype::F64)));
@@ -59,7 +60,8 @@ fn kalman(q: Var, y: Var) -> Var {
     loss.get()
 }
 
-/// Heat conduction in a rod: an explicit time step in place, repeated.
+/// Returns the sum of squared temperatures of a rod after 100 explicit time steps of heat conduction, which update the
+/// temperatures in place.
 fn rod(x: Var, p: Var) -> Var {
     let u = Ref::new(x);
     iterations(100, |_| {
@@ -71,7 +73,7 @@ fn rod(x: Var, p: Var) -> Var {
     u.get().square().sum()
 }
 
-/// Relaxes the temperatures of a plate, in place.
+/// Returns the sum of squared temperatures of a plate after 20 relaxations in place.
 fn plate(x: Var, p: Var) -> Var {
     let [n, m] = [x.shape()[0], x.shape()[1]];
     let u = Ref::new(x);
@@ -87,7 +89,8 @@ fn plate(x: Var, p: Var) -> Var {
     u.get().square().sum()
 }
 
-/// Heat conduction in a rod, with the states of all 200 time steps as rows of one array.
+/// Returns the sum of squared temperatures of a rod after 200 time steps of heat conduction. One array has a row for
+/// each time step.
 fn history(x: Var, p: Var) -> Var {
     let (m, steps) = (x.shape()[0], 200);
     let u = Ref::new(zeros([steps + 1, m], Dtype::F64));
@@ -102,7 +105,7 @@ fn history(x: Var, p: Var) -> Var {
     u.get().index(steps).square().sum()
 }
 
-/// The knapsack problem: the best value for every capacity up to 500.
+/// Returns the sum of the best values of a knapsack over all capacities up to 500.
 fn knapsack(value: Var, p: Var) -> Var {
     let (n, room) = (value.shape()[0], 500);
     let best = Ref::new(zeros([n + 1, room + 7], Dtype::F64));
@@ -115,7 +118,7 @@ fn knapsack(value: Var, p: Var) -> Var {
     best.get().index(n).sum()
 }
 
-/// The price of an American option on a binomial lattice.
+/// Returns the price of an American option on a binomial lattice.
 fn option(x: Var, p: Var) -> Var {
     let m = x.shape()[0];
     let v = Ref::new(zeros([m, m], Dtype::F64));
@@ -130,7 +133,7 @@ fn option(x: Var, p: Var) -> Var {
     v.get().index((m - 1, 0))
 }
 
-/// Layers of a network whose outputs are adjacent parts of one array.
+/// Returns one output of a network. The outputs of its layers are adjacent parts of one array.
 fn layers(w: Var, x: Var) -> Var {
     let n = x.shape()[0];
     let memory = Ref::new(zeros([4 * n], Dtype::F64));

@@ -117,7 +117,8 @@ fn parts_of_a_called_function_count_all_calls() {
     assert_eq!(results, jit(f).call(&x).unwrap());
 }
 
-/// `explain` must name the user's lines of each step, in order.
+/// `explain` must list the steps (loop nests and library calls) of a program in order, with the user's lines that each
+/// computes.
 #[test]
 fn explain_names_the_lines_of_steps() {
     let at = line!();

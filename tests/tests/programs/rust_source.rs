@@ -72,7 +72,7 @@ fn control() -> Vec<SourceCase> {
     let far = |x: Var| {
         while_loop(|x: Var| x.square().sum().lt(1e4), |x: Var| x * 1.01 + x.exp(), x).sum()
     };
-    // An inner loop of unknown length in an outer one: the records of both are on tapes.
+    // An inner loop of unknown length in an outer one: each loop saves its residuals on a dynamic tape.
     let nested = |x: Var| {
         let halve = |x: Var| {
             while_loop(|x: Var| x.abs().sum().gt(1.0), |x: Var| x * 0.5 + x.sin() * 0.1, x)

@@ -83,7 +83,8 @@ fn other_numbers_stay() {
     }
 }
 
-/// Only the written element of an array is compared, not the whole array.
+/// A carry that is updated in place changes in one element per iteration. Only this element may be tested for a
+/// subnormal number, not the whole array.
 #[test]
 fn an_update_in_place_stays_one() {
     let f = |x: Var| fori_loop(5, |(i, h): Pair| h.at(i).set(0.4 * h.index(i)), x);

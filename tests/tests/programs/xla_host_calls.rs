@@ -36,7 +36,7 @@ struct Setup<'a> {
 }
 
 impl Setup<'_> {
-    /// For one device.
+    /// Returns the setup for one device, without a limit on iterations.
     fn one(client: &Client) -> Setup<'_> {
         Setup { client, divided: None, max_steps: None }
     }
@@ -408,7 +408,7 @@ fn effects_happen_once_on_several_devices() {
     }
 }
 
-/// Results reach all devices with their bits.
+/// Results of Rust functions must reach all devices with the same bits.
 #[test]
 fn results_have_their_bits_on_several_devices() {
     let Some(client) = devices_or_skip(4) else { return };
@@ -422,7 +422,7 @@ fn results_have_their_bits_on_several_devices() {
     for (got, want) in got.iter().rev().zip(&x) {
         assert_eq!((got.ty(), got.bytes()), (want.ty(), want.bytes()));
     }
-    // Elements of a divided argument, too.
+    // The elements of a divided argument and of a divided result must keep their bits, too.
     let x = Tensor::from([-0.0, f64::INFINITY, 1e-200, -1.0]);
     let same = |x: Var| callback("same", x, x.array_type(), |x: Tensor| Ok(x));
     let there = on(&client, same)
@@ -449,9 +449,10 @@ fn failures_end_calls_on_several_devices() {
                     });
                 see(&log, "y", y)
             };
-            // Behind a failure, x is zero, and the loop would not end.
+            // After a failure the results of calls are zeros, so x stays zero, and the loop must be ended in another
+            // way.
             let x = while_loop(|x: Var| x.sum().lt(1000.0), step, x);
-            // As many iterations as zero has divisors.
+            // After a failure x is zero, which gives the largest trip count. This loop must be ended, too.
             let n = select(x.sum().gt(500.0), constant(2i64), constant(i64::MAX));
             fori_loop(n, |(_, x): (Var, Var)| see(&log, "z", x * 2.0), x)
         }
@@ -482,7 +483,7 @@ fn failures_end_calls_on_several_devices() {
     assert_eq!(error.kind(), Kind::Target);
     assert!(error.to_string().contains("the condition of this loop calls"), "{error}");
     assert!(error.to_string().contains("xla_host_calls.rs:"), "{error}");
-    // On one device it can.
+    // On one device, the condition of a loop may call a Rust function.
     assert_eq!(on(&client, condition).call(1.0).unwrap(), Tensor::from(1.0));
 }
 

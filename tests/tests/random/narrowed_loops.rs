@@ -20,7 +20,7 @@ struct Text {
     series: Option<usize>,
     /// Whether the outer loop's trip count is a run-time value.
     runtime: bool,
-    /// The text of the finished functions; `out` holds the lines of the current one.
+    /// The text of the finished functions. `out` has the lines of the function that is being emitted.
     functions: String,
     out: String,
     values: usize,

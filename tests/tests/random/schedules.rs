@@ -71,7 +71,8 @@ fn last_kept(schedule: &Schedule) -> usize {
     last
 }
 
-/// For every trip count, the workspace must hold this number of saved carries, and the residuals of one iteration only.
+/// For every trip count n, the workspace must hold the requested number s of saved carries, and the residuals of one
+/// iteration only.
 #[test]
 fn memory_is_that_of_the_carries() {
     const WIDE: usize = 500;
@@ -182,7 +183,8 @@ func @f(%0: f64[4], %1: f64[], %2: i64[], %3: f64[9,4]) -> (f64[4], f64[], i64[]
     assert_eq!(of(sums, "carry0,carry1,carry2,xs"), None);
 }
 
-/// A loop on a condition under `checkpoint_carries` must have no dynamic tape: `report` counts no bytes of records.
+/// A loop on a condition under `checkpoint_carries` must have no dynamic tape: `report` counts no bytes of residuals on
+/// one.
 #[test]
 fn loops_on_a_condition_keep_no_records() {
     let f = |x: Var| {

@@ -345,7 +345,7 @@ fn arrays_are_written_in_place() {
     assert!((0..N).all(|n| found[n] == by_division(n)));
     let explained = primes.explain(()).unwrap();
     assert!(explained.workspace_bytes() < 1000, "{explained}");
-    // The table of steps lists copies of single elements, too, which have no array.
+    // Leave out the table of steps: it also lists copies of single elements, which need no array.
     let copies = |e: &Explanation| {
         e.to_string().split("== steps").next().is_some_and(|stages| stages.contains("copy"))
     };

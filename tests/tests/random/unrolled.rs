@@ -750,7 +750,8 @@ fn invariant_carries_become_constants() {
     };
     let (got, want) = (run(hessian(f), &x).unwrap(), run(hessian(written), &x).unwrap());
     Agreement::relative(1e-12).check(&got, &want).unwrap();
-    // The gradient with respect to an invariant carry that the loop's condition reads; and a loop without iterations.
+    // The gradient with respect to an invariant carry that the loop's condition reads must be right, and a loop without
+    // iterations must return its initial carry.
     let below = |(x, most): (Var, Var)| x.lt(most);
     let g = |x: Var| while_loop(below, |(x, most): (Var, Var)| (x * x, most), (x, x + 90.0)).1;
     assert_eq!(run(grad(g), 3.0).unwrap().item::<f64>().unwrap(), 1.0);

@@ -1,4 +1,4 @@
-//! The nine kernels of the Tapeflow paper and GradBench's, the simulated accelerator, and the reproduction of the
+//! The nine kernels of the TapeFlow paper and GradBench's, the simulated accelerator, and the reproduction of the
 //! paper's measurements on it.
 
 mod accelerator;

@@ -48,8 +48,8 @@ fn start() -> Result<Model<Tensor>, tapeloom::Error> {
     })
 }
 
-/// Returns the inputs and outputs of the examples with these numbers. A program with data in files would read this part
-/// of the files.
+/// Returns the inputs and outputs of the examples with these numbers. A program with data in files would read only
+/// these examples from the files.
 fn examples(numbers: std::ops::Range<usize>) -> Result<(Tensor, Tensor), tapeloom::Error> {
     let input = |i: usize, j: usize| (0.37 * (i * INPUTS + j) as f64).sin();
     let x: Vec<f64> = numbers.clone().flat_map(|i| (0..INPUTS).map(move |j| input(i, j))).collect();

@@ -30,7 +30,7 @@ pub fn start(limit: Duration) -> Option<Universe> {
     within(limit, "start", start).map(|(universe, _)| universe)
 }
 
-/// Ends MPI, which waits for all processes.
+/// Ends MPI. The call waits for all processes; if it takes longer than `limit`, this process ends with an error.
 pub fn end(universe: Universe, limit: Duration) {
     within(limit, "end", || drop(universe));
 }
@@ -104,7 +104,8 @@ fn within<T>(limit: Duration, name: &'static str, f: impl FnOnce() -> T) -> T {
             eprintln!(
                 "error: the {name} of MPI took more than {limit:?}, because a process is lost"
             );
-            // Abort, because `exit` would run handlers that wait for MPI, in which the main thread may be at any point.
+            // Abort, because `exit` would run handlers that call MPI, while the main thread may be inside a call of
+            // MPI.
             std::process::abort();
         }
     });

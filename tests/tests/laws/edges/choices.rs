@@ -30,7 +30,7 @@ pub struct Choice {
     place: &'static str,
     /// Returns whether the functions differ at these arguments.
     at: fn(&[f64]) -> bool,
-    /// The reason.
+    /// The reason for the difference.
     why: &'static str,
 }
 

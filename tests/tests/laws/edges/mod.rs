@@ -2,9 +2,9 @@
 //! both signs, infinities, nan, and at tiny and huge numbers, compared with a recorded table.
 //!
 //! `tests/data/edges/record.py` recorded two answers for each point, the mathematical one (if there is one) and JAX's.
-//! If a mathematical answer exists, it must be met; otherwise JAX's convention is followed. `choices.rs` gives a reason
-//! for each exception, and prints them to a table of the book
-//! (`BLESS=1 cargo test -p tapeloom-tests --test laws edges::` writes it).
+//! If a mathematical answer exists, the results here must agree with it; otherwise they must agree with JAX's.
+//! `choices.rs` gives a reason for each exception, and prints them to a table of the book (`BLESS=1 cargo test -p
+//! tapeloom-tests --test laws edges::` writes it).
 
 mod accuracy;
 mod choices;

@@ -87,7 +87,7 @@ fn zeta(x: &[Var]) -> Var {
 /// of the score of the parameter, times the smaller tail.
 fn beside_gamma(x: &[f64], _: f64) -> f64 {
     let (p, q) = (math::gammainc(0, x[0], x[1]), math::gammaincc(x[0], x[1]));
-    // Up to x = 1 the function sums a series for P, even if Q is smaller.
+    // Up to x = 1 the function sums a series for the lower tail P, even if the upper tail Q is smaller.
     let p = if x[1] <= 1.0 { p } else { p.min(q) };
     p * math::polygamma(1, x[0].max(1.0))
 }

@@ -153,8 +153,8 @@ fn transforms_nest() {
 
 #[test]
 fn an_adjoint_reaches_all_that_the_slope_captures() {
-    // A slope that captures a table of integers, and a tree of matrices: captured values that are not floats have no
-    // derivative.
+    // The slope captures a table of integers, a matrix and a vector. The matrix and the vector must have derivatives;
+    // the integers have none.
     let solve = |adjoint: bool| {
         move |(w, b, y0): (Var, Var, (Var, Var))| {
             let order = constant([1i64, 0]);

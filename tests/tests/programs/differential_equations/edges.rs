@@ -195,7 +195,7 @@ fn events_at_their_edges() {
     // Without an event, the result is the end time and the state there.
     let (t, x, status) = until(|_, x| x - 10.0, 1.0, 5.0);
     assert!(t == 5.0 && (x + 7.5).abs() < 1e-9 && status == Status::Done);
-    // An event at the end time, and events with times in descending order.
+    // An event at the end time must be found, and an event with times in descending order.
     let at_end = |times: Var| {
         let event = |(t, _): (Var, Var)| t - 5.0;
         ode::dopri5().solve_until(|(_, y): (Var, Var)| -y, event, constant(1.0), times).0

@@ -18,7 +18,7 @@ fn integrals_have_derivatives_in_parameters_and_limits() {
     let tail =
         |(c, a): (Var, Var)| quad(|x: Var| (-c * x * x).exp(), (a, f64::INFINITY), precision).0;
     check_grads(tail, (1.5, 0.25), 2).unwrap();
-    // An integral of a tree: all leaves share the same intervals.
+    // The integrand returns a tree. All its leaves are integrated on the same intervals, and each must be right.
     let both =
         |c: Var| quad(|x: Var| (x.cos() * c, stack(&[x, c * x * x], 0)), (0.0, 1.0), precision).0;
     let (y, z) = run(both, 2.0).unwrap();
@@ -78,11 +78,11 @@ fn integrals_at_their_edges() {
     }
     let (y, _) = run(|x| between(constant(-2.0))(x), (inf, 0.0)).unwrap();
     assert!((y.item::<f64>().unwrap() + 0.5).abs() < 1e-12);
-    // Limits of dtype f32.
+    // If the limits have dtype f32, the integral must have it, too.
     let single =
         run(|b: Var| quad(|x: Var| x * x, (0f32, b), Precision::default()).0, 3f32).unwrap();
     assert!((single.item::<f32>().unwrap() - 9.0).abs() < 1e-5);
-    // The integrand does not depend on the variable of integration.
+    // An integrand that does not depend on the variable of integration must also be accepted.
     let flat = run(|c: Var| quad(|_: Var| c, (0.0, 2.0), Precision::default()).0, 3.0).unwrap();
     assert!((flat.item::<f64>().unwrap() - 6.0).abs() < 1e-14);
     let error =
@@ -114,7 +114,7 @@ fn roots_have_derivatives_and_edges() {
     assert!(of(|x| x.sin(), -1.0, 2.0).abs() < 1e-300);
     assert!(of(|x| x, f64::NEG_INFINITY, 2.0).is_nan() && of(|x| x, f64::NAN, 2.0).is_nan());
     assert_eq!(of(|x| x - 1e-200, -1.0, 1e200), 1e-200);
-    // The difference between the ends overflows to infinity.
+    // If the difference between the ends overflows to infinity, the root must still be found.
     assert_eq!(of(|x| x - 3.0, -1e308, 1e308), 3.0);
     assert!((of(|x| x.powi(3) + 8.0, -f64::MAX, f64::MAX) + 2.0).abs() < 1e-15);
     assert!((of(|x| select(x.gt(0.25), 1.0, -1.0), 0.0, 1.0) - 0.25).abs() < 1e-15);
@@ -164,7 +164,7 @@ fn a_curve_is_a_tree() {
     let curve = make.call(([0.0, 1.0, 3.0], [0.0, 2.0, 3.0])).unwrap();
     let ask = jit(|(c, p): (interpolate::Curve<Var>, Var)| c.at(p));
     assert!((ask.call((&curve, 1.0)).unwrap().item::<f64>().unwrap() - 2.0).abs() < 1e-15);
-    // Batch members have their own points of the curve.
+    // In a batch of curves, each member has its own points and must have the values of a single curve.
     let f = |(x, y): (Var, Var)| cubic_spline(x, y, Ends::NotAKnot).at(0.5);
     let (x, y) = (
         [[0.0, 1.0, 2.0, 4.0], [0.0, 0.3, 1.0, 2.0]],

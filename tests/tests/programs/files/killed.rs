@@ -117,7 +117,8 @@ fn the_example_draws_its_losses_and_refuses_to_overwrite_a_run() {
     assert!(picture.contains("40 steps") && picture.ends_with("</svg>\n"));
     let again = perform(&new).unwrap_err().to_string();
     assert!(again.contains("go on with `--resume`"), "{again}");
-    // A run with another number of steps has another learning rate schedule.
+    // A run with another number of steps has another learning rate schedule, so it must not resume from this
+    // checkpoint.
     let longer = Options { resume: true, steps: 50, ..new };
     let error = perform(&longer).unwrap_err().to_string();
     assert!(error.contains("`losses` is f32[40], expected f32[50]"), "{error}");

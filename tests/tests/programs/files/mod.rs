@@ -174,7 +174,7 @@ fn one_error_lists_all_differences() {
     ] {
         assert!(text.contains(line), "{line}\n{text}");
     }
-    // Long lists are cut off.
+    // The error lists only the first 20 of many differences, with their number.
     let many = Arrays::of(&layers(100));
     let text = many.tree(&layers(0)).unwrap_err().to_string();
     assert!(text.contains("200 differences") && text.contains("and 180 more"), "{text}");
@@ -200,7 +200,7 @@ fn places_that_cannot_be_written_are_errors_of_the_line() {
         assert_eq!(error.kind(), Kind::File, "{error}");
         assert!(error.to_string().contains(&format!("{}:{line}:", file!())), "{line}: {error}");
     }
-    // Reading does not need the folder to be created.
+    // If the folder of a file to be read does not exist, the error must not propose to create the folder.
     let error = files::load_npz(&none, &layers(1)).map(|_| ()).unwrap_err().to_string();
     assert!(error.contains("help: correct the path"), "{error}");
     assert_eq!(folder.names(), [""; 0]);

@@ -18,7 +18,7 @@ struct Run<T: Leaf> {
 }
 
 fn optimiser() -> Optim {
-    // The learning rate depends on the number of steps.
+    // The learning rate depends on the number of steps, so a resumed run must restore this number.
     let rate = optim::cosine_decay(0.05, 15).warm_up(3);
     (optim::clip_by_global_norm(1.0), optim::accumulate(2, optim::adam(rate)))
 }

@@ -56,7 +56,7 @@ impl<'a> Hessian for &'a Problem {
     }
 }
 
-/// The Hessian at the point `x`, as products with vectors.
+/// The Hessian at the point `x`. Only its products with vectors can be computed.
 #[derive(Clone)]
 struct HessianAt<'a> {
     hvp: &'a Compiled<(Var, Var), Var>,

@@ -48,7 +48,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .build()?;
     let (y, dy, _) = problem.bdf_sens::<NalgebraLU<f64>>()?.solve_dense_sensitivities(&times)?;
 
-    // The solution of tapeloom's own solver, which also returns the state at the start, and its derivative.
+    // For comparison, solve with tapeloom's own solver and differentiate its solution. Its first row of states is the
+    // state at the start, which diffsol's result does not have.
     let own = |k: Var| {
         let times: Vec<f64> = [0.0].into_iter().chain(times).collect();
         let method = ode::rodas5p().rtol(1e-8).atol(1e-14);

@@ -71,7 +71,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let (fitted, report) = LevenbergMarquardt::new().minimize(problem);
     assert!(report.termination.was_successful(), "{:?}", report.termination);
-    // tapeloom's own fit of the same data.
+    // For comparison, fit the same data with tapeloom's own fit.
     let own = jit(|(t, y): (Var, Var)| optim::curve_fit(decay, t, y, constant(start)).fit().0);
     let own = DVector::from_vec(own.call((&t, &y))?.to_vec()?);
     assert!((&fitted.point - own).amax() < 1e-6);

@@ -9,8 +9,8 @@ use crate::accelerator::kernel::{At, Emit, Kernel, noise};
 use tapeloom_backend::accelerator::*;
 
 pub(crate) struct Logsum {
-    /// Whether the cotangent of x[0] is summed, in a chain of additions. The specification's prototype omitted this
-    /// sum.
+    /// Whether the cotangent of x[0] is summed, in a chain of additions. An earlier implementation of the machine
+    /// model, the prototype whose figures `report.rs` has, omitted this sum.
     pub(crate) first: bool,
 }
 

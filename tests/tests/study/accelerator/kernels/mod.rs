@@ -1,4 +1,4 @@
-//! The kernels of the Tapeflow paper, as sequences of memory accesses.
+//! The kernels of the TapeFlow paper, as sequences of memory accesses.
 
 pub(crate) mod gravity;
 pub(crate) mod logsum;
