@@ -11,10 +11,10 @@
 //! | [`PASSES`] | a function to an equivalent one, simpler or cheaper |
 //! | [`activity`] | the values that need a tangent |
 //!
-//! Each takes a closed function and appends a new closed function to the module, so nesting is composition and
-//! perturbation confusion cannot be expressed: there is no global tape and no tag. The rules of each primitive
-//! are in `tapeloom_ir::prim`; the walks here name no primitive. Models: JAX's autodidax; Radul et al., "You
-//! Only Linearize Once" (POPL 2023); Dex.
+//! Each transform takes a closed function and appends a new closed function to the module, so nesting is composition
+//! and perturbation confusion cannot be expressed: there is no global tape and no tag. The rules of each primitive are
+//! in `tapeloom_ir::prim`; the walks here name no primitive. Models: JAX's autodidax; Radul et al., "You Only Linearize
+//! Once" (POPL 2023); Dex.
 
 #![cfg_attr(
     not(feature = "relaxed"),

@@ -284,8 +284,8 @@ pub static BEFORE_ACCELERATOR: List = List {
     ],
 };
 
-/// The passes that run before a program is written as StableHLO. Engines have passes on loops of their own. Windows stay
-/// whole, because an engine has convolutions.
+/// The passes that run before a program is written as StableHLO. Engines that run StableHLO, such as XLA, have their
+/// own passes on loops. Sums over windows stay whole, because these engines have convolutions.
 pub static BEFORE_STABLEHLO: List = List {
     name: "before_stablehlo",
     about: "the passes of `jit(f).stablehlo(args)`",
@@ -325,7 +325,7 @@ pub struct Observed<'a> {
     pub step: &'static Step,
     /// The module of the program.
     pub module: &'a Module,
-    /// The function after the step. If the step's result is discarded, the function from before it.
+    /// The function after the step. If the step's result is discarded, the function from before the step.
     pub function: FuncId,
     /// The report of a step that simplifies, on all functions of the program together; `None` for other steps.
     pub simplification: Option<&'a Simplification>,

@@ -61,10 +61,10 @@ pub fn vjp(module: &mut Module, f: FuncId, active: &[bool]) -> Result<VjpOf, Pro
     Ok(of)
 }
 
-/// Derives the reverse derivative as [`vjp`] does, for a function inside a checkpoint whose policy is a byte
-/// budget. If a loop with a dynamic trip count records its iterations, no plan for the derivative of the derivative
-/// meets a budget, since its loops read and write records of unbounded size. In that case the function itself is
-/// planned within the budget.
+/// Derives the reverse derivative as [`vjp`] does, for a function inside a checkpoint whose policy is a byte budget. If
+/// a loop with a dynamic trip count saves its residuals on a dynamic tape, no plan for the derivative of the derivative
+/// meets a budget, since its loops read and write tapes of unbounded size. In that case the function itself is planned
+/// within the budget.
 ///
 /// # Errors
 /// Errors of [`vjp`].

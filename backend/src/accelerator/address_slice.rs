@@ -54,7 +54,8 @@ pub(super) fn address_only_scalars(k: &Kernel) -> SecondaryMap<ScalarId, bool> {
     wires
 }
 
-/// The scalars and variables that are not wires, because they are stored or used in computations.
+/// The scalars and variables that are not wires (values used only in addresses, guards and branches), because they are
+/// stored or used in computations.
 #[derive(Default)]
 struct Data {
     scalars: SecondaryMap<ScalarId, bool>,

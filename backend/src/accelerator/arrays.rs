@@ -155,7 +155,8 @@ impl Tape {
         (value < values && execution < executions).then(|| first + execution * values + value)
     }
 
-    /// Returns the address of a tape entry in bytes; `None` if the region has no such value or execution.
+    /// Returns the address in bytes of a tape entry, on a tape with the layout `form` and cache lines of `line` bytes;
+    /// `None` if the region has no such value or execution.
     pub(super) fn address(
         &self,
         (region, value, execution): (RegionId, u64, u64),

@@ -10,7 +10,8 @@ use tapeloom_ir::fault::{Fault, planted};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Found {
     Hit,
-    /// The line was fetched from memory. `write_back` is the line that it replaced, if that line was changed.
+    /// The line was fetched from memory. `write_back` is the line that the fetched line replaced, if the replaced line
+    /// was changed.
     Miss {
         write_back: Option<u64>,
     },

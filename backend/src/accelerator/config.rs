@@ -38,8 +38,9 @@ pub struct RunConfig {
     /// array of its own ([`split_arrays`](crate::passes::split_arrays)). If empty, nothing is unrolled.
     pub unroll: Vec<u64>,
     /// Whether the initial contents of arrays cost nothing: an array that starts as constants, as a copy of an
-    /// argument, or as a mixture of both, is filled before the run starts. A copy then has the address of its argument.
-    /// Programs here allocate their results; those of the TapeFlow study add to arrays that their caller has prepared.
+    /// argument, or as constants in some elements and copies in others, is filled before the run starts. A copy then
+    /// has the address of its argument. Programs here allocate their results; the programs of the TapeFlow study add to
+    /// arrays that their caller has prepared.
     pub prepared: bool,
     /// Whether blocks of the reverse phase load from the tape in the opposite order of its stores, like code that
     /// was differentiated instruction by instruction.
@@ -83,7 +84,7 @@ pub struct AddressMap {
     /// The least number of bytes of an element on the tape: 1, 2, 4 or 8. With 8, every saved value takes a whole
     /// word.
     pub word: u64,
-    /// Arguments and results that have fixed addresses, instead of one from the bump allocator.
+    /// Arguments and results that have fixed addresses, instead of addresses from the bump allocator.
     pub fixed: Vec<(Place, u64)>,
 }
 
@@ -178,13 +179,13 @@ struct KeptArray {
     /// The number of bytes that an element of the array takes on the tape; at least `AddressMap::word`.
     place: u64,
     region: RegionId,
-    /// The region that holds the array: the simulated address of the first record (`base`), and the bytes of a record
-    /// (`step`).
+    /// The simulated address of the first record of the region that holds the array.
     base: u64,
+    /// The size in bytes of a record of this region.
     step: u64,
-    /// The array's part of each record: the offset in the record in bytes (`at`), and the number of elements
-    /// (`elements`).
+    /// The offset in bytes of the array's elements in each record.
     at: u64,
+    /// The number of the array's elements in each record.
     elements: u64,
 }
 
@@ -218,10 +219,11 @@ pub(super) struct Addresses {
     /// The arrays on the tape (*kept* arrays). The key is the address by which the program names the array, which is
     /// `TAPE_ALIAS_BASE` or more.
     kept: BTreeMap<u64, KeptArray>,
-    /// Memory of dynamic tapes: the simulated address of the chunk pointers (`pointers`), the first free address after
-    /// all chunks (`next`), and the addresses of each tape's allocated chunks (`chunks`).
+    /// The simulated address of the pointers to the chunks of dynamic tapes.
     pointers: u64,
+    /// The first free simulated address after all chunks of dynamic tapes.
     next: u64,
+    /// Per dynamic tape: the simulated addresses of its allocated chunks.
     chunks: SecondaryMap<TapeId, Vec<u64>>,
     records: BTreeMap<u64, Chunk>,
     /// Sums of sizes in bytes: of arguments, of written arrays that are not on the tape, and of arrays and records on
@@ -358,8 +360,8 @@ impl Addresses {
     }
 }
 
-/// The kind of a step of a program. If `RunConfig::prepared` is set, steps that only fill or copy arrays count as done
-/// before the start.
+/// The kind of a step (top-level statement) of a program. If `RunConfig::prepared` is set, steps that only fill or copy
+/// arrays count as done before the start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Step {
     /// Fills arrays that no earlier step touched with constants, or with parts of arguments.
@@ -413,8 +415,8 @@ struct Filling {
     from: Option<(BufferId, bool)>,
 }
 
-/// Returns the stores of a step that only fills arrays with constants and copies arguments. `None` if the step does
-/// anything else, or stores nothing.
+/// Returns the stores of a step (top-level statement) that only fills arrays with constants and copies arguments.
+/// Returns `None` if the step does anything else, or stores nothing.
 fn fillings(k: &Kernel, step: &Stmt) -> Option<Vec<Filling>> {
     let mut loads: Vec<(ScalarId, BufferId, Address)> = Vec::new();
     let (mut all, mut others) = (Vec::new(), 0);

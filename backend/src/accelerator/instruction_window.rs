@@ -3,8 +3,8 @@
 //! An operation waits for its operands and for earlier operations that conflict with it, in these ways:
 //!
 //! * a load waits for earlier stores to the same word of 8 bytes, a store for all earlier accesses to the word;
-//! * a layer waits for the barrier before it, tape operations for their layer, a barrier for the tape operations of
-//!   its layer;
+//! * a layer (a request for scratchpad entries) waits for the barrier that ends the layer before it, tape operations
+//!   wait for their layer, and a barrier waits for the tape operations of its layer;
 //! * operations after a branch enter the window only when the branch's operands are finished.
 //!
 //! The window is never scanned for ready operations. Each operation counts the operations that it waits for, and is
@@ -175,7 +175,7 @@ impl Window {
     }
 
     /// Makes a memory access wait for earlier accesses to the same 8-byte word: a load waits for the last store, a
-    /// store for all of them.
+    /// store for all earlier accesses.
     fn order(&mut self, token: Token, word: u64, write: bool) {
         let entry = self.words.entry(word).or_default();
         entry.under_way += 1;
@@ -195,8 +195,8 @@ impl Window {
         }
     }
 
-    /// Finishes the operation in slot `id`. Returns its site and task, and appends the operations that are now ready
-    /// to `ready`.
+    /// Finishes the operation in slot `id`. Returns the number of its statement (`site`) and its task, and appends the
+    /// operations that are now ready to `ready`.
     pub(super) fn finish(&mut self, id: u32, ready: &mut Vec<u32>) -> (u32, Task) {
         let slot = &mut self.slots[id as usize];
         let (site, task) = (slot.site, slot.task);

@@ -6,11 +6,12 @@
 //! * An access to the cache takes a port. A blocking port has at most one read and one write in flight, and accepts
 //!   nothing else until they are answered.
 //! * An access to the scratchpad takes its bank for one tick.
-//! * A layer waits for its half of the scratchpad. A barrier takes one tick.
+//! * A layer (a request for scratchpad entries) waits for its half of the scratchpad. A barrier, which ends a layer,
+//!   takes one tick.
 //!
 //! The simulator of the TapeFlow paper's authors (gem5-SALAM) has the same rules, but scans a window of ten thousand
 //! operations in every tick. Here, ready operations wait in one queue for each resource, oldest first, and time
-//! advances from event to event. A test checks that both give the same number of ticks.
+//! advances from event to event. A test checks that the queues and the scan give the same number of ticks.
 
 use super::arrays::Tape;
 use super::instruction_window::{AccessKind, Task, Window};
@@ -63,22 +64,23 @@ pub(super) struct Issue<'a> {
     banks: Vec<Queue>,
     /// The window slots of ready requests for layers (groups of tape entries) that wait for space in the scratchpad.
     waiting_layers: Vec<u32>,
-    /// Three counts: function units that are busy beyond this tick (`busy`), and unfinished reads (`reading`) and
-    /// writes (`writing`) of the cache.
+    /// The number of function units that are busy beyond this tick.
     busy: u64,
+    /// The number of unfinished reads of the cache.
     reading: u64,
+    /// The number of unfinished writes of the cache.
     writing: u64,
-    /// Counts of this tick: function units that operations have occupied (`started`), and requests to ports that do not
-    /// block (`requested`).
+    /// The number of function units that operations have occupied in this tick.
     started: u64,
+    /// The number of requests in this tick to cache ports that do not block.
     requested: u64,
     /// Per bank of the scratchpad: the first tick in which it is free again.
     used: Vec<u64>,
     /// Whether a ready operation that waits could start in the next tick. If so, `advance` must not jump to a later
     /// event.
     again: bool,
-    /// For machines that run at most one instance of an operation at a time (`strict`): the running operations'
-    /// sites, each with the instances that wait.
+    /// For machines that run at most one instance of an operation at a time (`strict`): the statement numbers (`site`)
+    /// of the running operations, each with the instances that wait.
     sites: OrderedMap<u32, Queue>,
     /// Per tape entry: the tick in which its store ended, and the stored bits; `None` if the entry was not stored
     /// yet.
@@ -471,7 +473,7 @@ impl<'a> Issue<'a> {
         self.events.push(Reverse((done, self.window.slot(id).sequence, id)));
     }
 
-    /// Counts the uses of an operation's operands: extends the lifetimes of these values to this tick.
+    /// Counts the uses of an operation's operands: extends the lifetimes of the operands to this tick.
     fn count_uses(&mut self, id: u32) {
         let counts = &mut self.counts[self.phase as usize];
         for operand in &self.window.slot(id).operands {
@@ -485,8 +487,8 @@ impl<'a> Issue<'a> {
         }
     }
 
-    /// Finishes an operation: releases its function unit or port, and marks as ready the operations that waited for no
-    /// other operation.
+    /// Finishes an operation: releases its function unit or port, and marks as ready the operations that waited only
+    /// for this operation.
     fn finish(&mut self, id: u32) -> Result<(), Problem> {
         let number = self.window.slot(id).sequence as usize % REMEMBERED;
         self.values[number] = Value { until: self.now, used: false };

@@ -94,7 +94,7 @@ macro_rules! machine {
             }
 
             /// Returns a machine with all numeric parameters 0, and the default latencies and energies; `parse` then
-            /// replaces those that its text contains.
+            /// replaces the parameters that its text contains.
             fn blank() -> Machine {
                 Machine {
                     name: String::new(),

@@ -37,8 +37,8 @@ impl Channel {
         Channel { free: 0, waiting: VecDeque::new(), open }
     }
 
-    /// Opens the memory row of an address, which closes another open row of the bank. Returns the latency of a line
-    /// in the row, in picoseconds.
+    /// Opens the memory row of an address, which closes another open row of the bank. Returns the latency in
+    /// picoseconds of a cache line in the row.
     fn open(&mut self, m: &Machine, address: u64) -> u64 {
         let Some(row) = address.checked_div(m.row) else { return m.miss };
         match self.open[(row % m.row_banks) as usize].replace(row) {
@@ -92,7 +92,8 @@ pub(super) struct Answer {
     /// The tick in which the access ends.
     pub(super) done: u64,
     pub(super) outcome: Outcome,
-    /// Whether the access also prefetched a cache line, and if so, whether another line was written back for it.
+    /// If the access also prefetched a cache line: whether another line was written back for the prefetched line.
+    /// Otherwise `None`.
     pub(super) prefetched: Option<bool>,
 }
 

@@ -28,8 +28,8 @@ struct Scan<'a> {
 }
 
 impl Scan<'_> {
-    /// Returns the ticks that a run of `ops` takes. Each operation has its site, its work, and the indices of its
-    /// operands.
+    /// Returns the ticks that a run of `ops` takes. Each operation has the number of its statement (its site), its
+    /// work, and the indices of its operands.
     fn run(m: &Machine, ops: &[(u32, Work, Vec<usize>)]) -> u64 {
         let states = Vec::new();
         let mut scan = Scan { m, ops, states, memory: Memory::new(m), now: 0 };

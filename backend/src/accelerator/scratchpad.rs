@@ -57,7 +57,7 @@ struct Tile {
     entries: u64,
     in_array: bool,
     order: Order,
-    /// The address of the tile on the tape, assigned when the tile is sent there. 0 for tiles of other arrays, which
+    /// The address of the tile on the tape, assigned when the tile is sent to memory. 0 for tiles of arguments, which
     /// the model treats as one memory row.
     address: u64,
 }
@@ -106,15 +106,16 @@ pub(super) struct Scratchpad {
     capacity: u64,
     /// The size of one memory request of a stream engine, in bytes.
     request: u64,
-    /// Whether the stream brings entries of arguments from their arrays, and stores none (`fed`). The cache lines of
-    /// each tile of such a stream, with the next tile last (`lines`).
+    /// Whether the stream brings entries of arguments from their arrays, and stores none.
     fed: bool,
+    /// For a stream of arguments (`fed`): the cache lines of each tile, with the next tile last.
     lines: Vec<VecDeque<u64>>,
     halves: Vec<(State, Vec<u64>)>,
-    /// The half in use: its index (`current`), its contents (`tile`), and in the reverse phase the number of its
-    /// entries that are not read yet (`left`).
+    /// The index of the half of the scratchpad that is in use.
     current: usize,
+    /// The contents of the half in use.
     tile: Option<Tile>,
+    /// In the reverse phase, the number of entries of the half in use that are not read yet.
     left: u64,
     open: Option<Open>,
     /// In the forward phase, the tiles sent to memory, in the order of their stores. In the reverse phase, the tiles
@@ -123,8 +124,9 @@ pub(super) struct Scratchpad {
     reverse: bool,
     /// The bits of the entries that were sent to memory or are still to be brought.
     memory: Vec<u64>,
-    /// The transfers to (`out`) and from (`back`) memory that the engines have not taken yet.
+    /// The transfers to memory that the engines have not taken yet.
     pub(super) out: VecDeque<Transfer>,
+    /// The transfers from memory that the engines have not taken yet.
     pub(super) back: VecDeque<Transfer>,
     /// The number of tiles that the forward phase sent to memory.
     pub(super) tiles: u64,
@@ -153,9 +155,9 @@ impl Scratchpad {
         }
     }
 
-    /// Begins a layer. Returns false if the layer must wait: in the forward phase until one half of the scratchpad is
-    /// empty, in the reverse phase until the layer's tile has arrived. `tape` is the address of the next tile on the
-    /// tape; if a tile is sent, its size is added.
+    /// Begins a layer (a group of tape entries). Returns false if the layer must wait: in the forward phase until one
+    /// half of the scratchpad is empty, in the reverse phase until the layer's tile has arrived. `tape` is the address
+    /// of the next tile on the tape; if the call sends a tile to memory, it adds the tile's size in bytes to `tape`.
     pub(super) fn begin(&mut self, layer: Layer, tape: &mut u64) -> Result<bool, Problem> {
         let n = layer.entries;
         if let Some(open) = &self.open {

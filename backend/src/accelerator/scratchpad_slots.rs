@@ -35,8 +35,9 @@ pub(super) struct Pads {
     /// The address on the tape to which the next tile (contents of a half) is sent. The tiles of all streams follow
     /// one another on one tape.
     tape: u64,
-    /// The transfers to (`out`) and from (`back`) memory that wait for the stream engines.
+    /// The transfers to memory that wait for the stream engines.
     pub(super) out: VecDeque<Transfer>,
+    /// The transfers from memory that wait for the stream engines.
     pub(super) back: VecDeque<Transfer>,
 }
 
@@ -69,7 +70,8 @@ impl Pads {
         self.back.extend(pad.back.drain(..));
     }
 
-    /// Occupies the range of stream `n`. Returns false if streams with overlapping ranges must leave first.
+    /// Occupies the scratchpad range of stream `n`. Returns false if streams with overlapping ranges must leave their
+    /// ranges first.
     fn take(&mut self, n: usize) -> bool {
         let mut free = true;
         let others = 0..self.streams.len();

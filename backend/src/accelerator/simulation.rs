@@ -114,7 +114,8 @@ impl<'a> Simulation<'a> {
         self.issue.push(op.site, task, op.operands)
     }
 
-    /// Counts an operation, and returns its task on this system; `None` if the system has nothing to do for it.
+    /// Counts an operation, and returns its task on this system; `None` if the system has nothing to do for the
+    /// operation.
     fn task(&mut self, op: &Op<'_>) -> Result<Option<Task>, Problem> {
         let cached = matches!(self.system.tape, Route::Cache { .. });
         let counts = self.issue.counts();

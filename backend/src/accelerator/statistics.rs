@@ -197,9 +197,9 @@ pub struct Statistics {
 }
 
 impl Statistics {
-    /// Returns the number of phases, 1 or 2. The second phase begins with the first step that reads kept values (values
-    /// saved for the reverse pass) and keeps none. Without such a step, as in a loop that fuses both passes, the run
-    /// has one phase.
+    /// Returns the number of phases, 1 or 2. The second phase begins with the first step (top-level statement of the
+    /// program) that reads kept values (values saved for the reverse pass) and keeps none. Without such a step, as in a
+    /// loop that fuses both passes, the run has one phase.
     pub fn phases(&self) -> usize {
         if self.reverse == Counts::default() { 1 } else { 2 }
     }

@@ -10,10 +10,11 @@ use std::collections::VecDeque;
 
 #[derive(Default)]
 pub(super) struct Engine {
-    /// The transfer in progress: the half of the scratchpad (`moved`), whether its entries are on the tape (`taped`),
-    /// and the addresses of the requests that have not started (`left`).
+    /// The half of the scratchpad that the transfer in progress moves.
     moved: StreamHalf,
+    /// Whether the entries that the transfer in progress moves are on the tape.
     taped: bool,
+    /// The addresses of the requests of the transfer in progress that have not started.
     left: VecDeque<u64>,
     /// The tick from which the engine may start its next request.
     next: u64,
@@ -66,7 +67,8 @@ impl Engine {
         Some(moved)
     }
 
-    /// Returns the next tick in which a request can start or a half arrives; `None` if nothing is to be done.
+    /// Returns the next tick in which a request can start or a half of the scratchpad arrives; `None` if nothing is to
+    /// be done.
     pub(super) fn next_event(&self, m: &Machine, queue: &VecDeque<Transfer>) -> Option<u64> {
         let start = (!self.left.is_empty() || !queue.is_empty()).then(|| {
             let room = (self.under_way.len() as u64) < m.outstanding;

@@ -27,17 +27,18 @@ pub(super) type Moves = SmallVec<[Move; 2]>;
 
 struct Stream {
     slot: Slot,
-    /// The number of records in a layer (`iterations`), of 8-byte entries in a record (`entries`), and of all records
-    /// (`records`).
+    /// The number of records in a layer (the records for which the scratchpad is allocated at one time).
     iterations: u64,
+    /// The number of 8-byte scratchpad entries that a record takes.
     entries: u64,
+    /// The number of all records of the stream.
     records: u64,
     read: Read,
     /// The tiles that a stream of arguments brings from their arrays; `None` for a stream of the tape.
     fed: Option<StreamedTiles>,
-    /// The number of the layer in use (`open`), which has begun and which no barrier has ended, and the number of the
-    /// layer that was in use last (`last`).
+    /// The number of the layer in use, which has begun and which no barrier has ended.
     open: Option<u64>,
+    /// The number of the layer that was in use last.
     last: Option<u64>,
     /// The token of the barrier that ended the stream's last layer, for which later streams with an overlapping
     /// scratchpad range wait.
@@ -59,8 +60,8 @@ struct StreamedTiles {
 pub(super) struct StreamSchedule {
     streams: Vec<Stream>,
     regions: SecondaryMap<RegionId, Option<u32>>,
-    /// Per step and load of an argument: the number of the stream, and the index of the load among the stream's
-    /// loads.
+    /// Per step (top-level statement) and load of an argument: the number of the stream, and the index of the load
+    /// among the stream's loads.
     loads: OrderedMap<(usize, ScalarId), (u32, usize)>,
     pub(super) inputs: Vec<(u32, InputId)>,
 }
@@ -187,9 +188,9 @@ impl StreamSchedule {
         }
     }
 
-    /// Returns the moves of a stream at the end of a step: the layer in use is ended, and a stream that the reverse
-    /// phase has begun to read is read to its end. If `all` (at the end of the run), streams that were not begun are
-    /// read, too.
+    /// Returns the changes of layers of a stream at the end of a step (top-level statement): the layer in use is ended,
+    /// and a stream that the reverse phase has begun to read is read to its end. If `all` (at the end of the run),
+    /// streams that were not begun are read, too.
     pub(super) fn end(&mut self, stream: u32, reverse: bool, all: bool) -> Result<Moves, Problem> {
         let s = &mut self.streams[stream as usize];
         if s.last.is_none() && !all {

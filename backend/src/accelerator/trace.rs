@@ -15,11 +15,11 @@
 //! | the end of a loop whose carry changes its buffer | a load and a store for each element |
 //! | a callback | loads of its operands, a branch, stores of its results; the function itself costs nothing |
 //!
-//! An access is *to the tape* if the buffer is kept ([`Kernel::kept`](crate::loop_ir::Kernel::kept)) or is a record
-//! of a dynamic tape. This holds for the buffer's stores, and for its loads in the reverse phase. The reverse phase
-//! begins with the first step of the program that reads values kept by an earlier step and keeps nothing itself.
-//! (Loads of kept values in the forward phase are ordinary loads.) A program without such a step, for example with
-//! both halves fused into one loop, has one phase. In that phase, all loads of kept values are to the tape, and
+//! An access is *to the tape* if the buffer is kept ([`Kernel::kept`](crate::loop_ir::Kernel::kept)) or is a record of
+//! a dynamic tape. This holds for the buffer's stores, and for its loads in the reverse phase. The reverse phase begins
+//! with the first step (top-level statement) of the program that reads values kept by an earlier step and keeps nothing
+//! itself. (Loads of kept values in the forward phase are ordinary loads.) A program without such a step, for example
+//! with both halves fused into one loop, has one phase. In that phase, all loads of kept values are to the tape, and
 //! nothing is streamed.
 //!
 //! The [layout](crate::layout) of the tape, which the system's passes compute for the program, states which values go
@@ -195,8 +195,8 @@ impl Frame<'_> {
         }
     }
 
-    /// Returns the first site number of a statement. Each statement has four numbers, because it may become several
-    /// operations.
+    /// Returns the first site number (an identifier of an operation of the program's text) of a statement. Each
+    /// statement has four numbers, because it may become several operations.
     fn site(&self, site: Site) -> u32 {
         let (scalars, vars) = (self.k.scalars.len() as u32, self.k.vars.len() as u32);
         let n = match site {
@@ -209,7 +209,8 @@ impl Frame<'_> {
     }
 }
 
-/// Returns the first site number of each kernel of the program; the entry comes last.
+/// Returns the first site number (an identifier of an operation of the program's text) of each kernel of the program;
+/// the entry comes last.
 fn sites(program: &Program) -> PrimaryMap<KernelId, u32> {
     let mut next = 0;
     let first = |(_, k): (_, &Kernel)| {
@@ -230,14 +231,15 @@ struct Driver<'a> {
     sites: PrimaryMap<KernelId, u32>,
     /// The kernels that are being executed, the innermost last.
     frames: Vec<Frame<'a>>,
-    /// The progress of the run: the first step of the reverse phase (`reverse_start`), the number of steps begun so far
-    /// (`step`), and whether the reverse phase has begun (`reverse`).
+    /// The index of the step (top-level statement of the program) with which the reverse phase begins.
     reverse_start: Option<usize>,
+    /// The number of steps begun so far.
     step: usize,
+    /// Whether the reverse phase has begun.
     reverse: bool,
-    /// For each step of the program, whether the step is done before the machine starts, at no cost (`prepared`); and
-    /// whether the current step is such a step (`before`).
+    /// For each step of the program: whether the step is done before the machine starts, at no cost.
     prepared: Vec<bool>,
+    /// Whether the current step is done before the machine starts.
     before: bool,
     /// Whether the current block (a loop iteration or straight-line code) has used the tape.
     used: bool,
@@ -293,8 +295,8 @@ impl<'a> Driver<'a> {
         driver
     }
 
-    /// Returns the frame of a kernel that is entered. `given` says which arguments and results its caller keeps on
-    /// the tape.
+    /// Returns the frame of a kernel that is entered. `given` says which arguments and results the kernel's caller
+    /// keeps on the tape.
     fn frame(
         &self,
         k: &'a Kernel,
@@ -356,8 +358,8 @@ impl<'a> Driver<'a> {
         Ok(())
     }
 
-    /// Ends the layers (tape entries allocated in the scratchpad) of all streams that must end with the current step.
-    /// If `run` is true, the whole run ends, and with it all streams.
+    /// Ends the layers (tape entries allocated in the scratchpad) of all streams that must end with the current step
+    /// (top-level statement). If `run` is true, the whole run ends, and with it all streams.
     fn end(&mut self, run: bool) -> Result<(), Problem> {
         for stream in 0..self.schedule.count() {
             let moves = self.schedule.end(stream, self.reverse, run)?;
@@ -400,7 +402,8 @@ impl<'a> Driver<'a> {
         self.push(0, Work::TapeLoad(entry), operands)
     }
 
-    /// Sets, for each argument that is streamed in this step, the tiles of elements that its stream brings.
+    /// Sets, for each argument that is streamed in the current step (top-level statement), the tiles of elements that
+    /// its stream brings.
     fn set_tiles(&mut self) -> Result<(), Problem> {
         let Receiver::Machine(run) = &mut self.receiver else { return Ok(()) };
         for (stream, input) in self.schedule.inputs.clone() {

@@ -1,4 +1,4 @@
-//! Finds the order in which a step accesses the elements of an array.
+//! Finds the order in which a step (a top-level statement of a program) accesses the elements of an array.
 //!
 //! Loops whose strides grow from the inner to the outer loop access the elements one after the other, upward or
 //! downward. Other loops may still access *granules* (groups of adjacent elements) in order, for example the three
@@ -37,8 +37,9 @@ pub(super) struct Order {
     pub(super) count: i64,
 }
 
-/// Returns the order in which the sites of one step access the elements of one array. Returns `None` if an element may
-/// be accessed twice, or if the granules are accessed neither in ascending nor in descending order.
+/// Returns the order in which the load and store sites of one step (a top-level statement) access the elements of one
+/// array. Returns `None` if an element may be accessed twice, or if the granules (runs of adjacent elements) are
+/// accessed neither in ascending nor in descending order.
 pub(super) fn order(sites: &[&Site]) -> Option<Order> {
     let of = |site: &&Site| Some((site.loops.clone(), site.address.clone()?));
     let met = element_span(&sites.iter().map(of).collect::<Option<Vec<_>>>()?)?;
@@ -160,10 +161,11 @@ fn span_of_loop(sites: &[(Vec<Loop>, Affine<IndexId>)]) -> Option<Span> {
 }
 
 /// An access for the check of record order: the loops around it, the affine index of its element, and the number of
-/// elements of its array in one record.
+/// elements of its array in one record (a record has one group of elements of each array).
 type Access = (Vec<Loop>, Affine<IndexId>, i64);
 
-/// The range of record numbers that some iterations access, and the order of these accesses.
+/// The range of the numbers of the records (groups of array elements) that some iterations access, and the order of
+/// these accesses.
 #[derive(Clone, Copy)]
 struct RecordSpan {
     kind: OrderKind,
@@ -195,8 +197,8 @@ fn record_span(sites: &[Access]) -> Option<RecordSpan> {
     Some(all)
 }
 
-/// Returns the range and order of the records that the sites inside one loop access; `sites` may also be a single
-/// site outside any loop.
+/// Returns the range and order of the records (groups of array elements) that the sites inside one loop access. `sites`
+/// may also be a single site outside any loop.
 fn record_span_of_loop(sites: &[Access]) -> Option<RecordSpan> {
     let records = |(loops, address, per): &Access| {
         let Interval { least, most } = range(address, loops)?;

@@ -1,8 +1,8 @@
 //! Lists every load and store of a program, each with the loops around it.
 //!
-//! Programs clamp indices that are not proved to be in range, reverse loop counters by subtraction, and compute both
-//! with scalars. [`ValueRanges`] follows such a scalar to its definition and returns an affine form of loop counters,
-//! if the scalar depends on no value that is known only at run time.
+//! Programs clamp indices that are not proved to be in range, and reverse loop counters by subtraction. The clamped
+//! index and the reversed counter are scalars. [`ValueRanges`] follows such a scalar to its definition and returns an
+//! affine form of loop counters, if the scalar depends on no value that is known only at run time.
 
 use super::affine::Loop;
 use crate::loop_ir::analysis::value_range::ValueRanges;
@@ -39,8 +39,8 @@ pub(super) struct Site {
 /// All load and store sites of the entry kernel of a program, in program order.
 pub(super) struct Sites {
     pub(super) all: Vec<Site>,
-    /// For each statement that moves a cursor to a record of a dynamic tape: the tape, and the number of loops around
-    /// the statement.
+    /// For each statement that moves a cursor to a record (one iteration's residuals) of a dynamic tape: the tape, and
+    /// the number of loops around the statement.
     pub(super) records: Vec<(TapeId, usize)>,
     /// Buffers of double-buffered loop carries: each iteration exchanges the names of two buffers, so a name does not
     /// identify a buffer's contents.

@@ -22,8 +22,8 @@ impl Loop {
     }
 }
 
-/// Returns the least and the greatest value of the affine form `sum` over all iterations of `loops`, whose extents may
-/// depend on outer counters.
+/// Returns the least and the greatest value of the affine form `sum` over all iterations of `loops`. The extents of
+/// these loops may depend on outer counters. Returns `None` if a bound overflows or is not a constant.
 pub(super) fn range(sum: &Affine<IndexId>, loops: &[Loop]) -> Option<Interval> {
     let least = most(&sum.checked_times(-1)?, loops)?.checked_neg()?;
     Some(Interval::new(least, most(sum, loops)?))

@@ -7,12 +7,12 @@
 //! }
 //! ```
 //!
-//! A record holds the elements that one iteration of a block stores, so a record may hold several elements of an
-//! array. Fields are sorted by decreasing element size, so that each field is aligned, and the record is padded to
-//! whole entries of 8 bytes. Two arrays stay apart if the reverse pass reads them in different orders or steps,
-//! because one stream reads all its arrays in one order. They also stay apart if an iteration reads several elements
-//! of one array before it reads the other array: each array is then read in order, but the records are not. This is
-//! the first pass of the TapeFlow paper.
+//! A record holds the elements that one iteration of a block stores, so a record may hold several elements of an array.
+//! Fields are sorted by decreasing element size, so that each field is aligned, and the record is padded to whole
+//! entries of 8 bytes. Two arrays stay apart if the reverse pass reads them in different orders or in different
+//! top-level statements, because one stream reads all its arrays in one order. They also stay apart if an iteration
+//! reads several elements of one array before it reads the other array: each array is then read in order, but the
+//! records are not. Grouping arrays into records is the first pass of the TapeFlow paper.
 
 use super::access_order::{Direction, accesses_records_in_order};
 use super::access_sites::{Site, Sites};

@@ -2,8 +2,8 @@
 //! the reverse pass reads it.
 //!
 //! The order is derived from the loops. An array is *mirrored* if the forward pass stores each element once, upward,
-//! and one step of the reverse pass reads each element at most once, downward. A store that may be skipped does not
-//! count. A load that may be skipped is harmless: an entry of the scratchpad stays unread.
+//! and one step (top-level statement) of the reverse pass reads each element at most once, downward. A store that may
+//! be skipped does not count. A load that may be skipped is harmless: an entry of the scratchpad stays unread.
 
 use super::access_order::{Direction, Order, order};
 use super::access_sites::{Site, Sites};
@@ -19,9 +19,10 @@ pub(super) struct ArrayAccesses {
     /// The number of consecutive elements that the reverse pass reads together, in any order among themselves. The
     /// granule is 1 if elements are read one by one in a fixed order.
     pub(super) granule: u64,
-    /// The index of the last step of the program that loads from the array; `None` if no step does.
+    /// The index of the last step (top-level statement) of the program that loads from the array; `None` if no step
+    /// does.
     pub(super) back: Option<usize>,
-    /// The indices of the blocks that store to the array, each once.
+    /// The indices of the statement blocks (bodies of loops or branches) that store to the array, each once.
     pub(super) blocks: Vec<usize>,
     /// The number of times that the storing block runs; `None` if several blocks store to the array or a trip count
     /// is not static.
@@ -29,7 +30,7 @@ pub(super) struct ArrayAccesses {
 }
 
 /// Returns whether a workspace buffer holds values that are saved for the reverse pass. A buffer without elements saves
-/// nothing, even if a called kernel lists the buffer as kept.
+/// nothing, even if a called kernel lists the buffer among its saved values.
 pub(crate) fn is_kept(k: &Kernel, id: BufferId) -> bool {
     let Buffer { ty, place, .. } = &k.buffers[id];
     let kept = || k.kept.keys().any(|h| h.buffer == id);

@@ -1,8 +1,9 @@
 //! Chooses layers. A *layer* is the group of records for which the scratchpad is allocated at one time.
 //!
-//! A layer holds the records of several iterations of a loop, at most the number of iterations that `shares` grants the
-//! stream, and at most `ScratchpadModel::layer` entries of 8 bytes, but at least one record. If possible a layer
-//! consists of whole cache lines, since a cache line that belongs to two tiles is moved twice:
+//! A layer holds the records of several iterations of a loop: at most the number of iterations that fit into the
+//! region's share of the scratchpad (`shares`), and at most `ScratchpadModel::layer` entries of 8 bytes, but at least
+//! one record. If possible a layer consists of whole cache lines, since a cache line that belongs to two tiles (units
+//! of transfer) is moved twice:
 //!
 //! ```text
 //! records of 3 entries, half of 64: 10 iterations are 30 entries, four lines for 240 bytes
@@ -17,7 +18,8 @@ use super::scratchpad_partition::{LINE, Stream, shares};
 use super::{Holds, Layer, Layout, ScratchpadModel};
 use crate::loop_ir::Program;
 
-/// Runs the pass `layers`: sets `layer` of each region that is to be streamed.
+/// Runs the pass `layers`: sets `layer` of each region (array of records) that is to be streamed through the
+/// scratchpad.
 pub(super) fn layers(program: &Program, mut layout: Layout, model: &ScratchpadModel) -> Layout {
     let (shares, sites) = (shares(program, &layout, model), Sites::of(program));
     for (id, region) in layout.regions.iter_mut() {

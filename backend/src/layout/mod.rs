@@ -135,8 +135,8 @@ pub struct Region {
     pub read: Read,
     /// The group of records for which the scratchpad is allocated at one time; `None` if the region is not streamed.
     pub layer: Option<Layer>,
-    /// The number of layers that one stream operation moves, and the number of tiles; `None` if the region is not
-    /// streamed.
+    /// The number of layers that one stream operation moves (a tile), and the number of tiles that the scratchpad holds
+    /// at one time; `None` if the region is not streamed.
     pub tile: Option<Tile>,
     /// The index of the region's first 8-byte entry in the scratchpad; `None` if the region is not streamed.
     pub scratchpad: Option<u64>,
@@ -230,14 +230,15 @@ pub struct Tile {
 pub struct Input {
     /// The buffer of the argument.
     pub buffer: BufferId,
-    /// The index of the step of the program that reads the argument.
+    /// The index of the step (top-level statement of the program) that reads the argument.
     pub step: usize,
     /// The loops around the argument's loads, outer ones first.
     pub loops: Vec<Loop>,
     /// The loads of the argument: the scalar that each load defines, and the element index that it reads as an affine
     /// form of loop counters. A tile holds an element once, even if several loads read it.
     pub loads: Vec<(ScalarId, Affine<IndexId>)>,
-    /// The length of a tile in iterations, and the number of tiles; `None` until the pass `streams` has run.
+    /// The number of iterations whose loads fill a tile (the data that one stream operation moves), and the number of
+    /// tiles that the scratchpad holds at one time; `None` until the pass `streams` has run.
     pub tile: Option<Tile>,
     /// The index of the input's first 8-byte entry in the scratchpad; `None` until the pass `offsets` has run.
     pub scratchpad: Option<u64>,

@@ -1,9 +1,9 @@
 //! Chooses the offset of each stream in the scratchpad, in entries of 8 bytes.
 //!
-//! Streams that one step uses together must not overlap. Other streams may share entries, since a step ends before
-//! the next one begins. Each stream takes the lowest free offset; a stream for which no offset is free is accessed
-//! through the cache. Within a stream, an entry's offset is its index in its layer. This is the fourth pass of the
-//! TapeFlow paper.
+//! Streams that one step (top-level statement) uses together must not overlap. Other streams may share entries, since a
+//! step ends before the next one begins. Each stream takes the lowest free offset; a stream for which no offset is free
+//! is accessed through the cache. Within a stream, an entry's offset is its index in its layer (the records for which
+//! the scratchpad is allocated at one time). This is the fourth pass of the TapeFlow paper.
 
 use super::scratchpad_partition::{Stream, StreamUse, stream_uses};
 use super::{Layout, ScratchpadModel};
@@ -37,8 +37,8 @@ pub(super) fn offsets(program: &Program, mut layout: Layout, model: &ScratchpadM
 }
 
 impl Layout {
-    /// Returns the number of 8-byte scratchpad entries that all tiles of a stream take; `None` if the stream has no
-    /// tile.
+    /// Returns the number of 8-byte scratchpad entries that all tiles (units of transfer) of a stream take together;
+    /// `None` if the stream has no tile.
     pub(super) fn stream_entries(&self, stream: Stream) -> Option<u64> {
         let (iteration, tile, layer) = match stream {
             Stream::Region(id) => {

@@ -1,10 +1,11 @@
-//! Finds the step at which the reverse pass begins.
+//! Finds the step (top-level statement of a program) at which the reverse pass begins.
 
 use crate::loop_ir::{BufferVersion, Place, Program, visit};
 use tapeloom_ir::OrderedSet;
 
-/// Returns the index of the first step of the reverse pass: the first step that reads residuals of an earlier step and
-/// saves none (a step that does both belongs to the forward pass). Returns `None` if the program has no such step.
+/// Returns the index of the first step (top-level statement) of the reverse pass: the first step that reads residuals
+/// of an earlier step and saves none (a step that does both belongs to the forward pass). Returns `None` if the program
+/// has no such step.
 pub(crate) fn reverse_pass_start(program: &Program) -> Option<usize> {
     let entry = &program.entry;
     let mut kept: OrderedSet<Option<BufferVersion>> = OrderedSet::default();

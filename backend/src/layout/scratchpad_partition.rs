@@ -1,9 +1,10 @@
-//! Divides the scratchpad among streams: all streams that one step uses must together fit in half of the scratchpad.
+//! Divides the scratchpad among streams: all streams that one step (top-level statement) uses must together fit in half
+//! of the scratchpad.
 //!
-//! The streams of the innermost loops of a step share the entries that the streams of outer loops leave. Each gets the
-//! same number of iterations. Streams of outer loops move once in many iterations, so each gets one record. If there
-//! are too few entries, the largest input is dropped first, and regions after all inputs; dropped streams are accessed
-//! through the cache.
+//! The streams of outer loops move once in many iterations, so each of them gets one record. The streams of the
+//! innermost loops of a step share the remaining entries, and each of them gets entries for an equal number of
+//! iterations. If there are too few entries, the largest input is dropped first, and regions after all inputs; dropped
+//! streams are accessed through the cache.
 
 use super::access_sites::{Site, Sites};
 use super::stream_inputs::ArgumentReads;
@@ -19,7 +20,8 @@ pub(super) enum Stream {
     Input(InputId),
 }
 
-/// The number of scratchpad entries that a stream needs in each iteration, and the steps that use it.
+/// The number of scratchpad entries that a stream needs in each iteration, and the steps (top-level statements) that
+/// use it.
 #[derive(Clone, Debug)]
 pub(super) struct StreamUse {
     pub(super) stream: Stream,

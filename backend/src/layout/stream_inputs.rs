@@ -22,7 +22,7 @@ use std::hash::Hash;
 use tapeloom_ir::OrderedSet;
 use tapeloom_ir::analysis::affine::Affine;
 
-/// Runs the pass `inputs`: adds to the layout the arguments that are worth a stream (`are_worth`).
+/// Runs the pass `inputs`: adds to the layout the arguments for which streaming pays (`are_worth`).
 pub(super) fn inputs(program: &Program, mut layout: Layout, model: &ScratchpadModel) -> Layout {
     let (k, sites) = (&program.entry, Sites::of(program));
     let from = reverse_pass_start(program).unwrap_or(0);
@@ -106,7 +106,7 @@ impl ArgumentReads {
     }
 }
 
-/// A tile cut from a sequence of reads: the distinct words that one stream operation moves.
+/// A tile cut from a sequence of reads: the distinct words (elements) that one stream operation moves.
 pub(crate) struct StreamTile<T> {
     /// The distinct words of the tile, in the order of their first reads.
     pub(crate) words: Vec<T>,

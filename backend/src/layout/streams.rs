@@ -8,7 +8,7 @@ use super::scratchpad_partition::{Stream, shares};
 use super::{Layout, ScratchpadModel, Tile};
 use crate::loop_ir::Program;
 
-/// Runs the pass `streams`: sets `tile` of each stream.
+/// Runs the pass `streams`: sets the tile (the data that one stream operation moves) of each streamed region and input.
 pub(super) fn streams(program: &Program, mut layout: Layout, model: &ScratchpadModel) -> Layout {
     let (shares, parts) = (shares(program, &layout, model), model.parts);
     let share = |stream| shares.get(&stream).copied().unwrap_or(0);

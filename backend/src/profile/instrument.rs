@@ -12,9 +12,9 @@
 //!
 //! A statement is measured if its estimated cost is at least [`LEAST_COST`]. Statements of less cost are counted with
 //! the measured statement after them, or together if their sum is large enough. If one iteration of a serial loop has
-//! that much cost, the statements in its body are measured instead of the loop; so are those of branches, and those of
-//! kernels that are called. Bodies of parallel loops and of loops with lanes are not entered, so the loops stay as they
-//! are, and so do their bits.
+//! at least this cost, the statements in its body are measured instead of the loop; so are those of branches, and those
+//! of kernels that are called. Bodies of parallel loops and of loops with vector lanes get no timers, so that these
+//! loops and the bits of their results do not change.
 //!
 //! Model: the profiling statements of Halide (`profiling.cpp`), which stand around the loops of each stage.
 
@@ -68,12 +68,13 @@ pub(crate) struct Instrumented {
     pub(crate) around: Vec<EnclosingStmt>,
 }
 
-/// Returns the program with timers.
+/// Returns the program with a timer behind each statement of large cost, and the part that each timer measures.
 pub(crate) fn instrument(program: &Program) -> Instrumented {
     instrument_from(program, LEAST_COST)
 }
 
-/// Returns the program with timers behind statements of at least this cost.
+/// Returns the program with timers behind statements of at least the cost `least`, and the part that each timer
+/// measures.
 pub(super) fn instrument_from(program: &Program, least: u64) -> Instrumented {
     let costs = Costs::of(program, ASSUMED_TRIPS);
     let (parts, around) = (PrimaryMap::new(), Vec::new());
@@ -146,7 +147,8 @@ impl<'a> Instrument<'a> {
         Some(self.around.len() - 1)
     }
 
-    /// Returns the statements of a block with their timers. The statements after the last lap stay in `pending`.
+    /// Returns the statements of a block with their timers. The statements after the last `lap` (timer stop) stay in
+    /// `pending`.
     fn block(
         &mut self,
         scope: &Scope<'a>,
@@ -207,7 +209,8 @@ impl<'a> Instrument<'a> {
         let first = self.parts.next_key();
         let origins = stmt.own_origins();
         let scope = match shape.flow {
-            // Scalar statements have no origins of their own, so their parts get the origins of the nest.
+            // Scalar statements have no origins (computed equations) of their own, so their parts get the origins of
+            // the nest.
             Flow::Nest
                 if blocks[0].iter().any(compound) && (scope.once || self.has_large_block(stmt)) =>
             {
@@ -232,7 +235,8 @@ impl<'a> Instrument<'a> {
             inside.push(self.block(&scope, block, pending));
         }
         if shape.flow.is_loop() {
-            // The statements after the last lap of an iteration are counted in the first part of the next iteration.
+            // The statements after the last `lap` (timer stop) of an iteration are counted in the first part of the
+            // next iteration.
             let rest = std::mem::take(pending);
             let origins = self.origins(&rest.stmts);
             if let Some(part) = self.parts.get_mut(first) {
@@ -249,7 +253,7 @@ impl<'a> Instrument<'a> {
     /// If the statements of the called kernel are measured, records the call and returns true.
     fn called(&mut self, scope: &Scope<'a>, call: &Call) -> bool {
         let kernel = &self.program.callees[call.callee];
-        // Built-in kernels compute one equation.
+        // Built-in kernels, such as the argsort, compute one equation, so they are measured as a whole.
         let one = kernel.argsort.is_some() || kernel.origins().iter().next().is_none();
         if one || self.costs.kernel(call.callee) < self.least {
             return false;
@@ -262,7 +266,7 @@ impl<'a> Instrument<'a> {
         true
     }
 
-    /// Adds the part that consists of these statements, and returns its timer.
+    /// Adds the measured part that consists of the pending statements, and returns its timer.
     fn part(&mut self, scope: &Scope<'a>, Pending { stmts, .. }: Pending<'a>) -> TimerId {
         let kernel = scope.kernel;
         let mut compound: Vec<&Stmt> =
@@ -296,7 +300,7 @@ impl<'a> Instrument<'a> {
     }
 
     /// Returns the cost of a statement. In a block that runs only once, a loop whose trip count is known only at run
-    /// time is assumed to be large, because its single lap costs little.
+    /// time is assumed to be large, because stopping its timer once costs little.
     fn cost(&self, scope: &Scope<'_>, stmt: &Stmt) -> u64 {
         if scope.once { self.costs.once(stmt) } else { self.costs.block(from_ref(stmt)) }
     }

@@ -179,7 +179,7 @@ impl ProfileRow {
     }
 }
 
-/// Returns the names of the primitives that these equations apply, each once.
+/// Returns the names of the primitives of the equations `origins`, each once.
 fn primitives(origins: &Origins) -> Vec<&'static str> {
     let mut names: Vec<&'static str> = Vec::new();
     for computed in origins.iter() {
@@ -190,14 +190,14 @@ fn primitives(origins: &Origins) -> Vec<&'static str> {
     names
 }
 
-/// Returns the user's lines of equations, sorted.
+/// Returns the user's source lines of the equations `origins`, sorted.
 fn lines(origins: &Origins) -> Vec<ProfileLine> {
     let line = |loc: Loc| loc.map(|l| ProfileLine { file: l.file(), line: l.line() });
     let all: BTreeSet<ProfileLine> = origins.iter().filter_map(|c| line(c.origin.loc)).collect();
     all.into_iter().collect()
 }
 
-/// Returns the user's lines of equations as text, at most the first few.
+/// Returns the user's source lines of the equations `origins` as text, at most the first few.
 pub(crate) fn lines_of(origins: &Origins) -> String {
     first_words(lines(origins).iter().map(ToString::to_string))
 }

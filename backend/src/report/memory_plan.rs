@@ -33,14 +33,14 @@ pub struct Plan {
     pub large_residuals: Vec<LargeResidual>,
     /// The equations whose results the reverse pass recomputes instead of reading them from the tape.
     pub rematerialized: Vec<Rematerialized>,
-    /// The tapes that exist only while one step runs, because a forward pass and its reverse pass both lie in that step
-    /// (in an iteration of a loop, in a branch, or in a called function).
+    /// The tapes that exist only while one step (top-level statement) runs, because a forward pass and its reverse pass
+    /// both lie in that step (in an iteration of a loop, in a branch, or in a called function).
     pub inside: Vec<TapeInStep>,
     /// The scratch memory of steps that call functions, in addition to the buffers that these steps read and write.
     pub workspaces: Vec<StepWorkspace>,
 }
 
-/// The scratch memory that one step uses in the workspace.
+/// The scratch memory that one step (top-level statement of the program) uses in the workspace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StepWorkspace {
     /// The index of the step in the program.
@@ -51,7 +51,8 @@ pub struct StepWorkspace {
     pub bytes: usize,
 }
 
-/// A tape in the scratch memory of one step: a forward pass and its reverse pass both lie in that step.
+/// A tape in the scratch memory of one step (top-level statement of the program): a forward pass and its reverse pass
+/// both lie in that step.
 #[derive(Clone, Debug)]
 pub struct TapeInStep {
     /// The index of the step in the program.
@@ -207,9 +208,9 @@ impl StepWorkspace {
 }
 
 impl Plan {
-    /// Takes places, lifetimes and the peak from the entry kernel after all passes. Adds rows for the buffers that
-    /// passes allocated when they hoisted statements out of loops, and removes the rows of buffers that no longer have
-    /// memory.
+    /// Copies the buffers' memory and lifetimes, and the peak of the workspace, from the entry kernel after all passes.
+    /// Adds rows for the buffers that passes allocated when they hoisted statements out of loops, and removes the rows
+    /// of buffers that no longer have memory.
     pub(crate) fn complete(&mut self, program: &Program, made: &[Hoisted]) {
         let kernel = &program.entry;
         for Hoisted { buffer, operation } in made {
@@ -246,8 +247,8 @@ impl Plan {
         self.workspaces = self.inside_of_steps(program);
     }
 
-    /// Returns the scratch memory of each step: the range of bytes with the buffers of the workspace that have no row, and
-    /// with the frames of called kernels.
+    /// Returns the scratch memory of each step (top-level statement): the smallest range of workspace bytes that
+    /// contains the step's buffers without a row in the plan and the frames of the kernels that the step calls.
     fn inside_of_steps(&self, program: &Program) -> Vec<StepWorkspace> {
         let Program { entry: kernel, callees, .. } = program;
         let mut listed: SecondaryMap<BufferId, bool> = SecondaryMap::new();

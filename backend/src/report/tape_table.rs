@@ -70,8 +70,8 @@ impl<'p> TapePlan<'p> {
         [id.to_string(), layer]
     }
 
-    /// Returns the tapes that exist only while one step runs, such as residuals of loops inside one iteration of the
-    /// reverse pass.
+    /// Returns the tapes that exist only while one step (top-level statement) runs, such as residuals of loops inside
+    /// one iteration of the reverse pass.
     pub fn inside(&self) -> impl Iterator<Item = &'p TapeInStep> {
         self.plan.inside.iter()
     }

@@ -14,7 +14,8 @@
 //! for it), no other result and not the frame. The frame is aligned to 64 bytes and as long as the kernel's
 //! workspace. The status is 0, or the status of the first library function that failed.
 //!
-//! All kernels of a call share one context with the layout [`Context`], on all threads of the call. The records of dynamic tapes are reached through the context ([`crate::runtime::tape_memory`]).
+//! All kernels of a call share one context with the layout [`Context`], on all threads of the call. The records of
+//! dynamic tapes are reached through the context ([`crate::runtime::tape_memory`]).
 
 use crate::loop_ir::loop_counters::Row;
 use crate::loop_ir::{Kernel, Place};
@@ -40,7 +41,8 @@ pub(crate) struct Context {
     pub(crate) tapes: *mut State,
     /// Points to the [`Records`](crate::runtime::tape_memory::Records), the memory of the tapes in `tapes`.
     pub(crate) records: *mut u8,
-    /// Points to the array of [`Row`](crate::loop_ir::loop_counters::Row), one for each limited loop of the program.
+    /// Points to the array of [`Row`](crate::loop_ir::loop_counters::Row), the counters of the program's limited loops
+    /// (loops with a limit on their iterations).
     pub(crate) rows: *mut Row,
     /// Points to a byte that another thread sets to nonzero to cancel the call.
     pub(crate) flag: *const u8,
@@ -48,7 +50,7 @@ pub(crate) struct Context {
     pub(crate) loop_limits: *mut u8,
     /// Points to the [`Timers`](crate::loop_ir::timers::Timers) of the call; null if the program has none.
     pub(crate) timers: *mut u8,
-    /// Points to the threads that run the pieces of concurrent loops.
+    /// Points to the threads that run the pieces (iterations) of concurrent loops.
     pub(crate) threads: *const Threads,
 }
 
@@ -73,11 +75,11 @@ pub(crate) const TAPES: usize = std::mem::offset_of!(Context, tapes);
 pub(crate) const ROWS: usize = std::mem::offset_of!(Context, rows);
 /// The offset in bytes of the pointer to the cancellation flag in the context.
 pub(crate) const FLAG: usize = std::mem::offset_of!(Context, flag);
-/// The offset in bytes of the pointer to the records of dynamic tapes in the context. In objects, it points to the arena of
-/// the caller.
+/// The offset in bytes of the pointer to the records of dynamic tapes in the context. In compiled object files, the
+/// field points to the caller's arena, from which tape memory is taken.
 pub(crate) const RECORDS: usize = std::mem::offset_of!(Context, records);
-/// The offset in bytes of the pointer to the threads in the context. In objects, which have none, it points to the private
-/// memory of pieces.
+/// The offset in bytes of the pointer to the threads in the context. Compiled object files have no threads; there, the
+/// field points to the private memory of pieces (iterations of concurrent loops).
 pub(crate) const THREADS: usize = std::mem::offset_of!(Context, threads);
 /// The offset in bytes of the zeros for guarded loads in the context.
 pub(crate) const ZEROS: usize = std::mem::offset_of!(Context, zeros);

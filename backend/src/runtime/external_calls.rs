@@ -1,8 +1,8 @@
 //! Calls of external functions: Rust functions of the user, and library routines.
 //!
-//! Generated code calls [`call`] with the context of its [record](crate::runtime::abi), the number of the function
-//! in the program, and a row of pointers to the operands and then to the results. The context points to the functions.
-//! The first error is stored there, too, and becomes the error of the whole call.
+//! Generated code calls [`call`] with the context of its [call record](crate::runtime::abi), the number of the function
+//! in the program, and a row of pointers to the operands and then to the results. The context points to the
+//! [`ExternalCalls`]. The first error is stored in `ExternalCalls::failed`, and becomes the error of the whole call.
 //!
 //! A Rust function receives copies of its operands as tensors. A routine works on the memory of the program and
 //! allocates nothing.
@@ -63,7 +63,7 @@ pub(crate) unsafe extern "C" fn call(
 /// Calls a user's Rust function on copies of its operands, and copies its results to their buffers.
 ///
 /// # Safety
-/// `row` is that of [`call`], for operands of these types.
+/// `row` is the pointer that [`call`] got, for a function with operands of these types.
 unsafe fn call_host(
     call: &HostCall,
     types: &[ArrayType],
@@ -71,13 +71,13 @@ unsafe fn call_host(
 ) -> Result<(), Problem> {
     let mut operands = Vec::with_capacity(types.len());
     for (i, ty) in types.iter().enumerate() {
-        // SAFETY: the row has a pointer to the elements of every operand.
+        // SAFETY: by the contract of this function, the row has a pointer to the elements of every operand.
         let bytes = unsafe { slice::from_raw_parts(*row.add(i), ty.bytes()) };
         operands.push(Tensor::from_bytes(ty, bytes)?);
     }
     for (i, y) in call.run(&operands)?.iter().enumerate() {
-        // SAFETY: the row has a pointer to the elements of every result, and `run` returns results of the declared
-        // types, so `y` has the type of its result.
+        // SAFETY: by the contract of this function, the row has a pointer to the elements of every result, and `run`
+        // returns results of the declared types, so `y` has the type of its result.
         unsafe {
             let to = *row.add(types.len() + i);
             std::ptr::copy_nonoverlapping(y.bytes().as_ptr(), to, y.ty().bytes());
@@ -89,10 +89,11 @@ unsafe fn call_host(
 /// Runs a library routine on all batch members, which are contiguous in memory.
 ///
 /// # Safety
-/// `row` is that of [`call`], for the operands and results of `planned`; the results overlap nothing else.
+/// `row` is the pointer that [`call`] got, for the operands and results of `planned`; the results overlap nothing else.
 unsafe fn call_routine(planned: &PlannedRoutine, row: *const *mut u8) -> Result<(), Problem> {
     let (plan, members) = (planned.plan(), planned.call().members);
-    // SAFETY: the row has the pointers to the operands, to the results and, if the routine needs any, to its scratch memory.
+    // SAFETY: by the contract of this function, the row has the pointers to the operands, to the results and, if the
+    // routine needs any, to its scratch memory.
     let ran = unsafe { plan.run_at(members, row, plan.scratch_bytes()) };
     ran.map_err(|wrong| Problem::internal(wrong.to_string()))
 }

@@ -18,7 +18,7 @@ pub(crate) const DONE: i32 = 0;
 pub(crate) const PANICKED: i32 = 1;
 
 /// The sizes and strides of a contraction, in the form in which generated code stores them in memory. The contraction's
-/// `Batch` loops follow in memory.
+/// `Batch` loops follow directly after these numbers.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct Matrices {
@@ -40,7 +40,8 @@ impl Matrices {
     /// # Safety
     /// `numbers` points to the output of [`describe`], which lives as long as the returned batches.
     pub(crate) unsafe fn read<'a>(numbers: *const i64) -> (Matrices, &'a [Batch]) {
-        // SAFETY: `describe` writes a `Matrices` and then `batches` batches.
+        // SAFETY: by the contract of this function, `numbers` points to the output of `describe`, which writes a
+        // `Matrices` and then `batches` batches.
         unsafe {
             let shape = *numbers.cast::<Matrices>();
             let behind = numbers.cast::<Matrices>().add(1).cast::<Batch>();
@@ -120,7 +121,7 @@ pub(crate) unsafe extern "C" fn contract_f64(
     rhs: *const f64,
     out: *mut f64,
 ) -> i32 {
-    // SAFETY: `run` has the contract of this function.
+    // SAFETY: `run` has the contract of this function, which the caller upholds.
     status(|| unsafe {
         run(numbers, lhs, rhs, out, [0.0, 1.0], gemm_f64::gemm::f64::get_gemm_fn())
     })
@@ -136,7 +137,7 @@ pub(crate) unsafe extern "C" fn contract_f32(
     rhs: *const f32,
     out: *mut f32,
 ) -> i32 {
-    // SAFETY: `run` has the contract of this function.
+    // SAFETY: `run` has the contract of this function, which the caller upholds.
     status(|| unsafe {
         run(numbers, lhs, rhs, out, [0.0, 1.0], gemm_f32::gemm::f32::get_gemm_fn())
     })

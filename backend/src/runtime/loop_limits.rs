@@ -1,8 +1,8 @@
 //! Limits on the iterations of a call's loops, and cancellation of a call.
 //!
 //! Generated code counts iterations in a [`Row`](crate::loop_ir::loop_counters::Row) by a few instructions. If the
-//! count reaches `Row::until`, it checks whether another iteration is allowed. It calls [`enter`] only where a loop
-//! begins: a call in each iteration would force values out of registers.
+//! count reaches `Row::until`, the code checks whether another iteration is allowed. The code calls [`enter`] only
+//! where a loop begins: a call in each iteration would force values out of registers.
 
 #![expect(unsafe_code, reason = "is called by generated code, with pointers")]
 
@@ -16,12 +16,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// The status that machine code returns for a call that reached its limit on iterations, or was cancelled.
 pub(crate) const STOPPED: i32 = 4;
 
-/// Checks a limited loop before it starts: `trip` is its number of iterations (negative if unknown). Returns the status
-/// 0, or `STOPPED` if the limit does not allow the loop.
+/// Checks a limited loop (a loop with a limit on its iterations) before it starts: `trip` is its number of iterations
+/// (negative if unknown). Returns the status 0, or `STOPPED` if the limit does not allow the loop.
 ///
 /// # Safety
-/// `context` is that of the call, whose limits no other code uses meanwhile. `limit` is the number of a loop
-/// among them.
+/// `context` is that of the call, and no other code uses the call's loop limits meanwhile. `limit` is the number of a
+/// limited loop of the program.
 pub(crate) unsafe extern "C" fn enter(context: *const Context, limit: i64, trip: i64) -> i32 {
     let entered = catch_unwind(AssertUnwindSafe(|| {
         // SAFETY: by the contract of this function, `context` is that of the call, and no other code uses its limits

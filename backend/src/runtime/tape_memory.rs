@@ -2,8 +2,8 @@
 //!
 //! Records lie in [chunks](crate::loop_ir::tape_chunks) and never move.
 //!
-//! Machine code reads and writes the [`State`] of a tape. If a record is to be written for which no chunk is
-//! allocated, it calls [`grow`]; all other accesses need no call. Small chunks are allocated several at a time, in
+//! Machine code reads and writes the [`State`] of a tape. If a record is to be written for which no chunk is allocated,
+//! the code calls [`grow`]; all other accesses need no call. Small chunks are allocated several at a time, in
 //! allocations of at least [`BLOCK`] bytes.
 //!
 //! If the tapes take more than [`KEPT`] bytes, their memory is freed when the call ends.
@@ -150,8 +150,8 @@ pub(crate) fn sizes(program: &Program) -> Vec<usize> {
 /// Allocates chunks up to the one that holds record `index`, and returns a status (0, or `NO_ROOM`).
 ///
 /// # Safety
-/// `context` is that of the call, whose records no other code uses meanwhile. `tape` is the number of one of its
-/// tapes.
+/// `context` is that of the call, and no other code uses the call's records meanwhile. `tape` is the number of a
+/// dynamic tape of the program.
 pub(crate) unsafe extern "C" fn grow(context: *const Context, tape: i64, index: i64) -> i32 {
     let grown = catch_unwind(AssertUnwindSafe(|| {
         // SAFETY: by the contract of this function, `context` is that of the call, and no other code uses its records

@@ -4,11 +4,11 @@
 //! delay the others. Which thread runs a piece is left to chance, and no result depends on it: pieces write different
 //! elements, and their number is part of the program.
 //!
-//! The calling thread runs pieces, too, and never waits for a helper to wake up. When a loop begins, it *opens* the loop
-//! for helpers; when no piece is left, it closes the loop, and waits only for helpers that are within a piece. A helper
-//! is a task in a pool of threads ([`spawn`]). Behind a loop it waits for the next loop of the same call, for at most
-//! [`PATIENCE`], and then returns its thread to the pool; the next loop spawns another helper. So short serial parts
-//! between loops cost no wake-ups, which take tens of microseconds each.
+//! The calling thread runs pieces, too, and never waits for a helper to wake up. When a loop begins, the calling thread
+//! *opens* the loop for helpers. When no piece is left, it closes the loop, and waits only for helpers that are within
+//! a piece. A helper is a task in a pool of threads ([`spawn`]). After a loop, the helper waits for the next loop of
+//! the same call, for at most [`PATIENCE`], and then returns its thread to the pool; the next loop spawns another
+//! helper. So short serial parts between loops cost no wake-ups, which take tens of microseconds each.
 //!
 //! ```text
 //! caller:  job, next = 0 | state = loop n | pieces ..               | state = closed | wait until inside = 0
@@ -104,7 +104,7 @@ struct Job {
 // to `piece` only. Pieces of a verified concurrent loop access no element that another piece writes, and each thread has
 // private memory of its own.
 unsafe impl Send for Team {}
-// SAFETY: as above.
+// SAFETY: as for `Send`: only the calling thread writes `job`, and no helper reads it meanwhile.
 unsafe impl Sync for Team {}
 
 /// Runs `pieces` pieces, and returns the status of the first one that failed, or `DONE`. If a piece fails, pieces after
@@ -144,7 +144,8 @@ impl Job {
     /// Runs one piece with the private memory of a thread.
     ///
     /// # Safety
-    /// As for [`run_pieces`]; `thread` is below `threads`, and no other piece uses its private memory meanwhile.
+    /// As for [`run_pieces`]; `thread` is below `threads`, and no other piece uses the private memory of `thread`
+    /// meanwhile.
     unsafe fn run(&self, piece: usize, thread: usize) -> i32 {
         // SAFETY: by the contract of this function, `captured` is valid, and the private memory of `thread` is used by
         // no other piece.
@@ -185,15 +186,15 @@ impl Team {
     /// Runs the pieces of a loop on this thread and on at most `helpers` others.
     ///
     /// # Safety
-    /// As for [`run_pieces`]; one thread calls this at a time.
+    /// As for [`run_pieces`]; only one thread calls this function at a time.
     unsafe fn run(self: &Arc<Team>, job: Job, helpers: usize) -> i32 {
         // SAFETY: the state is `CLOSED`, and no helper is inside, because the previous loop waited until all helpers
         // had left. So no helper reads `job`.
         unsafe { *self.job.get() = job };
         self.next.store(0, SeqCst);
         self.entered.store(0, SeqCst);
-        // Helpers are spawned before the loop is open: if that panics, because the system has no thread to give, no helper
-        // may read `job`, and the calling thread runs the pieces with the helpers that there are.
+        // Helpers are spawned before the loop is open. If spawning panics, because the system has no thread to give, no
+        // helper may read `job`, and the calling thread runs the pieces with the helpers that there are.
         while self.helpers.load(SeqCst) < helpers {
             self.helpers.fetch_add(1, SeqCst);
             let team = self.clone();
@@ -225,7 +226,7 @@ impl Team {
     /// Runs pieces until none is left.
     ///
     /// # Safety
-    /// As for [`run_pieces`], for the open loop; `thread` is a number of this thread alone.
+    /// As for [`run_pieces`], for the open loop; no other thread runs pieces under the number `thread`.
     unsafe fn work(&self, job: &Job, thread: usize) {
         loop {
             let n = self.next.fetch_add(1, SeqCst);
@@ -280,9 +281,10 @@ impl Team {
     }
 }
 
-/// Runs a task on a thread of the current pool of `rayon`: that of the calling thread, or the global one. Returns false
-/// if [`QUEUED`] tasks of this thread have not begun, because the pool's threads are busy. Otherwise a thread of a pool
-/// that calls programs in a loop, while no other thread of the pool is free, would fill the memory with tasks.
+/// Runs a task on a thread of the current pool of `rayon`: the pool of the calling thread, or the global pool. Returns
+/// false if [`QUEUED`] tasks of this thread have not begun, because the pool's threads are busy. Without this limit, a
+/// pool thread that calls programs in a loop, while no other thread of the pool is free, would fill the memory with
+/// tasks.
 fn spawn(task: impl FnOnce() + Send + 'static) -> bool {
     thread_local! {
         static NOT_BEGUN: Arc<AtomicUsize> = Arc::default();
@@ -398,7 +400,8 @@ mod tests {
                 .count()
         });
         assert_eq!(spawned, QUEUED);
-        // Tasks that did not fit the queue were dropped at once. The others run now, because the thread is free.
+        // Tasks that did not fit into the queue were dropped at once. The tasks in the queue run now, because the
+        // thread is free.
         while DROPPED.load(SeqCst) < 1000 {
             std::thread::yield_now();
         }
@@ -432,7 +435,7 @@ mod tests {
                     let context = context(&threads);
                     for _ in 0..100 {
                         let counted: Vec<AtomicU64> = (0..9).map(|_| AtomicU64::new(0)).collect();
-                        // SAFETY: `fails` reads no captured values and no private memory.
+                        // SAFETY: `counted` has an element for each piece, and `memory` has 64 bytes for each thread.
                         let status = unsafe {
                             run_pieces(&raw const context, counts, counted.as_ptr().cast(), 9)
                         };

@@ -1,7 +1,7 @@
 //! Timers of profiled programs, which generated code stops by a call.
 //!
-//! The clock is that of the standard library: it is portable, and a call with a reading takes some 40 ns, so parts of 2
-//! microseconds and more are measured within two per cent.
+//! The clock is that of the standard library, which is portable. A call that reads the clock takes some 40 ns, so
+//! program parts that run for 2 microseconds and more are measured within two per cent.
 
 #![expect(unsafe_code, reason = "is called by generated code, with pointers")]
 

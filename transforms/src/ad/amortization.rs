@@ -7,7 +7,7 @@ use tapeloom_ir::{Amortization, Atom, Function, Memory, Module, PlanContext, Typ
 
 /// The cost, for the linear function, of reading each value of the forward function. An argument of the whole program
 /// costs nothing. A read or a copy of elements of another value costs as much as that value, and a computed value costs
-/// all its bytes, since it has to be saved. a computed value costs all its bytes, since it has to be saved.
+/// all its bytes, since it has to be saved.
 #[derive(Default)]
 pub(crate) struct ReadCosts {
     /// Per value: the number of iterations over which the cost of saving its bytes is spread (its *share*). `None` for
@@ -20,8 +20,8 @@ pub(crate) struct ReadCosts {
 }
 
 impl ReadCosts {
-    /// Computes the cost of reading each value of `f`, given the costs `shares` of reading its parameters. For a
-    /// function none of whose equations runs another function the result is empty.
+    /// Computes the cost of reading each value of `f`, given the costs `shares` of reading its parameters. If no
+    /// equation of `f` runs another function, the result is empty.
     pub(crate) fn new(module: &Module, f: &Function, shares: &[Amortization]) -> ReadCosts {
         let mut found = ReadCosts::default();
         if f.equations.iter().all(|e| e.op.regions().is_empty()) {

@@ -2,11 +2,11 @@
 //! the residuals, and a linear function from residuals and tangents `dx` to `dy`. As a type,
 //! `linearize : (x -> y) -> (x -> (y, residuals)), ((residuals; dx) -> dy)`.
 //!
-//! A jvp, split in two. Every equation that the rules emit is either independent of the tangents, and goes to the
-//! forward function, or linear in them, and goes to the linear function. The values of the forward function that the
-//! linear function reads are the *residuals* ([`crate::unzip`] splits the function). Residuals that are neither
-//! parameters nor results are saved: they are the tape. [`crate::checkpoint`] decides afterwards which of them stay
-//! saved, by the policy of the caller.
+//! Linearization is a jvp that is split in two. Every equation that the rules emit is either independent of the
+//! tangents, and goes to the forward function, or linear in them, and goes to the linear function. The values of the
+//! forward function that the linear function reads are the *residuals* ([`crate::unzip`] splits the function).
+//! Residuals that are neither parameters nor results are saved: they are the tape. [`crate::checkpoint`] decides
+//! afterwards which of them stay saved, by the policy of the caller.
 //!
 //! ```text
 //! func @f(%0: f64[]) -> (f64[]) {  func @f.fwd(%0: f64[]) -> (f64[], f64[]) {  func @f.lin(%0: f64[]; %1: f64[]) -> (f64[]) {
@@ -32,8 +32,8 @@ pub(crate) fn derive(
     id: FuncId,
     Linearize { active, forced, shares }: &Linearize,
 ) -> Result<LinearizeOf, Problem> {
-    // Inline calls before linearizing. Some plans inline them and others do not; were they inlined by some plans
-    // only, cotangents would be added in another order, and the plans' gradients would differ in their last bits.
+    // Inline calls before linearizing. Some checkpoint plans inline calls and others do not. If only some plans inlined
+    // them, cotangents would be added in another order, and the plans' gradients would differ in their last bits.
     let id = inline(module, id)?;
     let f = module.get(id);
     // Do not ask the derivative to materialize zero tangents: the loop below does so, once it is known which output

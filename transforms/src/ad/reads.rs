@@ -63,8 +63,7 @@ fn add(all: &mut ReadsOf, f: &Function, v: ValueId, places: Option<Reads>) {
     });
 }
 
-/// Adds to `all` the elements of `e`'s operands that its outputs need. Only the elements of the outputs that are read
-/// count.
+/// Adds to `all` the elements of `e`'s operands from which the read elements of its outputs are computed.
 fn read(
     module: &Module,
     f: &Function,
@@ -150,7 +149,7 @@ fn read(
 }
 
 /// Returns the elements of an operand of shape `x` that a view reads to compute the elements `y` of its result. `piece`
-/// maps indices of the result to indices of the operand.
+/// (the index map of the view) maps indices of the result to indices of the operand.
 fn shown(piece: &Piece, y: &Reads, x: &Shape) -> Reads {
     let along = |(map, extent): (&AxisMap, &usize)| {
         let inside = |least: i64, most: i64| {

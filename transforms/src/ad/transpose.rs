@@ -74,8 +74,8 @@ pub(crate) fn derive(
         }
     }
     for i in order.into_iter().rev() {
-        // Copy here the ordinary (not linear) equations whose results the linear equation transposed next is the first
-        // to need.
+        // Copy here the ordinary (not linear) equations whose results the next linear equation needs, and no linear
+        // equation transposed so far has needed.
         for i in due.next().unwrap_or_default() {
             let e = &f.equations[i];
             let made = b.copy(&f, i, known.all(&e.operands));
@@ -110,9 +110,9 @@ pub(crate) fn derive(
         }
         let mut cx = RuleCx { b: &b, regions: &mut *regions, shares: &[], reads: &[] };
         e.op.transpose(&mut cx, &args, &outputs, &mut into).map_err(|p| p.at(f.location(i)))?;
-        // The order in which cotangents are added must not depend on how a plan splits iterations into loops. So add
-        // the totals of loop constants first, then the totals of initial carries, then the totals of operands of which
-        // each iteration reads one row.
+        // The order in which cotangents are added must not depend on how a checkpoint plan splits iterations into
+        // loops. So add the totals of loop constants first, then the totals of initial carries, then the totals of
+        // operands of which each iteration reads one row.
         let late = |k: &usize| b.with_module(|m| (!e.op.is_constant(m, *k), e.op.is_rows(m, *k)));
         let mut order: Vec<usize> = (0..e.operands.len()).collect();
         if !e.op.regions().is_empty() {
@@ -260,9 +260,9 @@ pub(crate) fn reads_late(
 }
 
 /// Returns the index of the operand of `e` at which the running total of the cotangent of `v` moves into the transpose
-/// rule. If `v` is a constant of a loop, that operand is chosen, since the iterations add to its total one after the
-/// other. So the order of the sum is the order of the iterations, even if `v` is also the initial value of a carry, and
-/// however a plan splits the iterations into loops.
+/// rule. If `v` is a constant of a loop, the operand of that constant is chosen, since the iterations add to the total
+/// of `v` one after the other. So the order of the sum is the order of the iterations, even if `v` is also the initial
+/// value of a carry, and however a checkpoint plan splits the iterations into loops.
 fn moves_in(module: &Module, e: &Equation, v: ValueId) -> Option<usize> {
     let mut reads = (0..e.operands.len()).filter(|k| e.operands[*k].value() == Some(v));
     let first = reads.clone().next();

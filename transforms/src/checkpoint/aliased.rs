@@ -1,9 +1,9 @@
 //! The residuals of a compiler that treats arrays as memory: [`Policy::Aliased`](tapeloom_ir::Policy).
 //!
-//! Here arrays are values, and an element of an array that is available can be read again. A compiler of loads
-//! and stores, as Enzyme is (Moses and Churavy, NeurIPS 2020), must prove that nothing was stored between the
-//! two reads. Since arrays may overlap, it can prove that only if the function stores nothing at all. So in a
-//! function that writes arrays in its loops,
+//! In this compiler, arrays are values, and an element of an array that is available can be read again. A compiler of
+//! loads and stores, as Enzyme is (Moses and Churavy, NeurIPS 2020), must prove that nothing was stored between the
+//! first and the second read. Since arrays may overlap, it can prove that only if the function stores nothing at all.
+//! So in a function that writes arrays in its loops,
 //!
 //! - each number that an iteration reads and the reverse pass needs is saved: each read in the program's text has an
 //!   array of its own, with an element for each execution; but in a loop that writes no array, a read that is the same

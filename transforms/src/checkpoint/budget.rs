@@ -19,10 +19,10 @@
 //! If all carries fit, the last iterations of the outermost loops save their residuals, as far as the budget
 //! allows: they are reversed first, and run once.
 //!
-//! A carry is saved for each iteration or for each block of iterations. The iterations of a block save their
-//! residuals while the block is reversed. For each level and block size, the least `r` is found by bisection,
-//! since more repetitions never take more bytes. The best level is the one with the fewest iterations run: each
-//! further level multiplies them.
+//! A carry is saved for each iteration or for each block of iterations. The iterations of a block save their residuals
+//! while the block is reversed. For each level and block size, the least `r` is found by bisection, since more
+//! repetitions never take more bytes. The best level is the one with the fewest iterations run: each further level
+//! multiplies the number of iterations run.
 //!
 //! Models: Griewank and Walther, "Revolve" (2000), for the schedules; Checkmate (Jain et al., MLSys 2020),
 //! which plans straight-line programs within a budget.
@@ -224,8 +224,9 @@ struct Search<'a> {
     /// Under the plan tried last: the bytes of stacks (a stack is one residual of all iterations) that lie in memory
     /// unpacked until their loop ends.
     waits: u64,
-    /// The smallest tape of all plans tried so far; `smallest` is the plan that has it.
+    /// The smallest tape of all plans tried so far.
     least: Option<Tape>,
+    /// The plan that has the tape `least`.
     smallest: Option<LinearizeOf>,
 }
 
@@ -409,8 +410,8 @@ impl Search<'_> {
             Some(Tape::Unbounded(at)) => Problem::new(
                 Kind::Budget,
                 "the trip count of this loop is not known before the run, and its residuals cannot be recomputed",
-                // If no Rust function is called, then a loop reads the records of another loop, as the linear loops
-                // of a derivative rule do.
+                // If no Rust function is called, then a loop reads the records (one iteration's residuals each) of
+                // another loop, as the linear loops of a derivative rule do.
                 match called(self.module, self.f).is_some() {
                     true => "Rust is called once: take that out of the loop, or the loop out of the checkpoint",
                     false => {

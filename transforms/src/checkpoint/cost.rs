@@ -136,8 +136,8 @@ impl Prices {
             }
         }
         self.keep_parts(f, reads);
-        // If the policy names every residual that may be saved, price results of the function like other values: being
-        // cheaper, they would be kept alive until the reverse pass.
+        // If the policy names every residual that may be saved, price results of the function like other values. At
+        // their lower price, results would be kept alive until the reverse pass.
         let results = if row.nothing_else { 0 } else { reads.results };
         for (i, v) in f.results.iter().enumerate().take(results) {
             let Some(v) = v.value() else { continue };

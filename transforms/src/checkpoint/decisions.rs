@@ -1,9 +1,9 @@
 //! Finds *decisions*: equations whose result changes completely if a float operand changes by a rounding error.
 //!
-//! Examples are a comparison, the index of a largest element, a sort order, a conversion to an integer,
-//! `floor`. If float residuals are saved rounded ([`Policy::Rounded`](tapeloom_ir::Policy)), none of these is
-//! recomputed from rounded values: at a threshold, or a tie, the result would differ from that of the forward
-//! pass, and the derivative would be that of another function. So
+//! Examples are a comparison, the index of a largest element, a sort order, a conversion to an integer, `floor`. If
+//! float residuals are saved rounded ([`Policy::Rounded`](tapeloom_ir::Policy)), no decision is recomputed from rounded
+//! values: at a threshold, or a tie, the result would differ from that of the forward pass, and the derivative would be
+//! that of another function. So
 //!
 //! - a decision is not recomputed in the linear function, unless its operands are available unrounded: its result is
 //!   saved, in as few bits as possible ([`Prices`](super::cost::Prices));

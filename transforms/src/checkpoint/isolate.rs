@@ -1,13 +1,13 @@
 //! Isolates the forward function and the linear function of a linearization, which become parts of one function, so
 //! that they share residuals and nothing else.
 //!
-//! Constants, which depend on no parameter, are computed in both. In one function, CSE would merge the two
-//! computations, and a constant array (weights that depend on the position alone, or the noise of a fixed key) would
-//! stay alive from the forward pass to the reverse pass after all. So to save memory, the linear function computes
-//! constants from a literal behind a `barrier`, which no pass looks through; this also goes for functions that it
-//! calls, which may be inlined later. The barrier is inserted for constants that take arithmetic. Constants without
-//! arithmetic (moved elements, counters) get it only if loops, branches or contractions read them, since these read
-//! from memory.
+//! Constants, which depend on no parameter, are computed in the forward and in the linear function. In one function,
+//! CSE would merge the two computations, and a constant array (weights that depend on the position alone, or the noise
+//! of a fixed key) would stay alive from the forward pass to the reverse pass after all. So to save memory, the linear
+//! function computes constants from a literal behind a `barrier`, which no pass looks through; this also goes for
+//! functions that the linear function calls, which may be inlined later. The barrier is inserted for constants that
+//! take arithmetic. Constants without arithmetic (moved elements, counters) get a barrier only if loops, branches or
+//! contractions read them, since these read from memory.
 //!
 //! ```text
 //! %2: f64[4] = cos %1                %2: f64[] = barrier{mark=rematerialize} 1.0
@@ -202,7 +202,7 @@ const LITERAL: Properties = Properties { constant: Constant::Uniform, own: false
 /// generation.
 fn opens(role: Role) -> bool {
     match role {
-        // A rule may be inlined in place of the function that it belongs to.
+        // A derivative rule may be inlined in place of the function that it belongs to.
         Role::Inline | Role::Ruled | Role::Checkpoint | Role::Rule => true,
         Role::Outline | Role::Branch | Role::Iteration => false,
     }

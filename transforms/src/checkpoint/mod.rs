@@ -1,8 +1,8 @@
 //! The checkpoint planner: chooses which values of the forward pass reverse mode saves.
 //!
 //! Single functions and the bodies of loops and branches have the same form. It consists of a forward function, a
-//! linear function, and the residuals that the second reads of the first ([`LinearizeOf`]). So planning maps one such
-//! triple to another, as a [`PlanRequest`] (a policy, and the costs of values) asks:
+//! linear function, and the residuals of the forward function that the linear function reads ([`LinearizeOf`]). So
+//! planning maps one [`LinearizeOf`] to another, as a [`PlanRequest`] (a policy, and the costs of values) asks:
 //!
 //! ```text
 //! plan: LinearizeOf -> LinearizeOf            same function, same derivative

@@ -23,11 +23,10 @@
 //! | `Few` | the fewest bytes |
 //! | `Rounded` | as `Cheap`, and f64 as f32 unless [`decisions`](super::decisions) of the linear function read it |
 //!
-//! The residual of one iteration of a loop is a row. A row that fills its words is packed in the iteration, so
-//! no unpacked stack exists. A row that would leave more than a quarter of its words empty (a truth value
-//! alone) is packed by the function that has the stack of all rows; within a budget, that is a block of
-//! iterations, whose rows fill words together ([`budget`](super::budget)). The price of both is that of the
-//! packed bits.
+//! The residual of one iteration of a loop is a row. A row that fills its words is packed in the iteration, so no
+//! unpacked stack exists. A row that would leave more than a quarter of its words empty (a truth value alone) is packed
+//! by the function that has the stack of all rows; within a budget, that is a block of iterations, whose rows fill
+//! words together ([`budget`](super::budget)). In both cases the price is that of the packed bits.
 
 use super::cost::{MOVES, UNIT, constants, is_little};
 use super::decisions::decisive;

@@ -21,8 +21,8 @@ use tapeloom_ir::lang::query::{LinearizeOf, Residual};
 use tapeloom_ir::prim::{Mark, Op, Regions};
 use tapeloom_ir::{Atom, Builder, Draft, Function, Module, Problem, Type, ValueId, ValueRemap};
 
-/// Rewrites both functions so that the linear function recomputes the equations marked in `recomputed` of the forward
-/// function `f`.
+/// Rewrites the forward and the linear function so that the linear function recomputes the equations marked in
+/// `recomputed` of the forward function `f`.
 pub(super) fn rewrite(
     regions: &mut dyn Regions,
     module: &mut Module,
@@ -120,8 +120,8 @@ pub(super) fn rewrite(
     Ok(LinearizeOf { fwd, lin, active_out: of.active_out.clone(), residuals })
 }
 
-/// If the fault is planted, returns a wrong value to save for `v`: an operand, of the same type, of the equation
-/// that defines `v`.
+/// If tests have planted the fault `WrongCut`, returns a wrong value to save for `v`: an operand, of the same type, of
+/// the equation that defines `v`.
 fn wrong(f: &Function, v: ValueId) -> Option<ValueId> {
     if !planted(Fault::WrongCut) {
         return None;

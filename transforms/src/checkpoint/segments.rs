@@ -6,8 +6,8 @@
 //! ```
 //!
 //! If the reverse pass recomputed the whole function at once, all recomputed values would be in memory at once. So the
-//! function is cut into pieces, and becomes calls of them: values that cross the cuts are saved, and while a piece is
-//! reversed, only that piece's recomputed values are in memory. As many pieces as the budget allows save their
+//! function is cut into pieces, and becomes calls of these pieces: values that cross the cuts are saved, and while a
+//! piece is reversed, only that piece's recomputed values are in memory. As many pieces as the budget allows save their
 //! residuals instead: the last ones, since they are reversed first.
 //!
 //! The memory of a value is estimated: results of contractions, reductions and similar equations and operands of
@@ -91,7 +91,7 @@ struct Code {
 }
 
 /// Returns whether an equation runs functions that cannot be replaced by their equations: a checkpoint, a branch, a
-/// loop. A function with derivative rules can be.
+/// loop. A function with derivative rules can be replaced by its equations.
 fn runs(e: &Equation) -> bool {
     e.op.regions().iter().any(|r| !matches!(r.role, Role::Ruled | Role::Rule))
 }
@@ -227,7 +227,8 @@ impl Pieces {
         let arrays: OrderedSet<ValueId> = late.iter().flatten().copied().collect();
         let (mut draft, mut copying) = ValueRemap::same_signature(f);
         let mut own: Vec<usize> = Vec::new();
-        // The index of the first equation that reads an array: a late read moved before it would no longer be late.
+        // The index of the first equation that reads an array: a late read (a read at dynamic indices after another
+        // read) moved before it would no longer be late.
         let first = |v: ValueId| {
             f.equations.iter().position(|e| e.operands.iter().any(|a| a.value() == Some(v)))
         };

@@ -22,7 +22,7 @@ use tapeloom_ir::{
 pub(super) enum Tape {
     /// At most this number of bytes.
     Bytes(u64),
-    /// A dynamic size; with the source line of the loop whose iterations save records.
+    /// A dynamic size; with the source line of the loop whose iterations save residuals on the tape.
     Unbounded(Loc),
 }
 
@@ -34,7 +34,7 @@ struct Part {
     bytes: u64,
 }
 
-/// Computes the size of a derivative's tape.
+/// Returns the size of a derivative's tape.
 pub(super) fn tape_of(module: &Module, of: &LinearizeOf) -> Tape {
     match parts(module, of) {
         Ok(parts) => Tape::Bytes(sum(&parts)),
@@ -110,8 +110,8 @@ impl Part {
 }
 
 /// Returns the values that a linear function holds in memory for its own reverse pass: stacks of the loops that it
-/// recomputes, the slots of their carries (also slots that pass through a branch or an iteration), and the records of
-/// the functions that it runs. These run one after the other, so only the largest counts.
+/// recomputes, the slots of their carries (also slots that pass through a branch or an iteration), and the values that
+/// the functions that it runs hold. These functions run one after the other, so only the largest of them counts.
 fn recorded(module: &Module, lin: FuncId) -> Result<Vec<Part>, Loc> {
     let f = module.function(lin);
     let mut of: SecondaryMap<ValueId, Origin> = SecondaryMap::with_capacity(f.types.len());
@@ -131,8 +131,8 @@ fn recorded(module: &Module, lin: FuncId) -> Result<Vec<Part>, Loc> {
             // The output of a `barrier` counts as the same kind of value as its operand.
             (false, _) if e.op.mark().is_some() => marked().unwrap_or(Origin::Constant),
             (false, true) if constant && is_uniform(&e.lower(module, f)) => Origin::Constant,
-            // A slice of the result of a loop or call may be read in the memory of that result, so its whole memory
-            // counts.
+            // A slice of the result of a loop or call may be read in the memory of that result, so the memory of the
+            // whole result counts.
             (false, true) if operands().any(|v| of[v] == Origin::Run) && copies(module, f, e) => {
                 Origin::Run
             }

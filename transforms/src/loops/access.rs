@@ -63,7 +63,7 @@ fn fits(known: &ValueFacts<'_>, start: &Affine<Symbol>, size: usize, extent: usi
 }
 
 /// Emits equations that compute the affine form `sum` as an integer. `value` returns the atom for a value that occurs
-/// in `sum`. If `value` returns `None` for one of them, the result is `None`.
+/// in `sum`. If `value` returns `None` for a value of `sum`, the result is `None`.
 pub(super) fn number(
     b: &Builder<'_>,
     sum: &Affine<Symbol>,

@@ -1,5 +1,5 @@
 //! Areas: boxes in an array (ranges of indices along each axis) that iterations of a loop read or write, and tests
-//! whether two of them overlap.
+//! whether two areas overlap.
 //!
 //! ```text
 //! x[8 i + j, 2] with a constant i, and with the iteration number j in 0..=7:
@@ -19,8 +19,9 @@ use tapeloom_ir::analysis::interval::Interval;
 pub(super) struct AxisRange {
     /// The base, an affine form that has the same value in all iterations.
     pub(super) base: Affine<Symbol>,
-    /// The smallest and the largest offset from the base, both inclusive.
+    /// The smallest offset from the base, inclusive.
     pub(super) least: i64,
+    /// The largest offset from the base, inclusive.
     pub(super) most: i64,
 }
 
@@ -29,8 +30,9 @@ impl AxisRange {
         AxisRange { base: Affine::default(), least: 0, most: extent as i64 - 1 }
     }
 
-    /// Returns a range that contains the `size` indices from `start` on, in every iteration; the whole axis if they are
-    /// not known to lie within it. `same` returns whether the elements of a value are the same in all iterations.
+    /// Returns a range that contains the `size` indices from `start` on, in every iteration; the whole axis if these
+    /// indices are not known to lie within the axis. `same` returns whether the elements of a value are the same in all
+    /// iterations.
     pub(super) fn of(
         known: &ValueFacts<'_>,
         start: &Affine<Symbol>,
@@ -59,7 +61,7 @@ impl AxisRange {
         self.base.clone().moved(self.least)
     }
 
-    /// Returns a range that contains this range and `other`; the smallest one if their bases are equal.
+    /// Returns a range that contains this range and `other`; the smallest such range if the two bases are equal.
     fn or(&self, other: &AxisRange, known: &ValueFacts<'_>, extent: usize) -> AxisRange {
         if self.base == other.base {
             let (least, most) = (self.least.min(other.least), self.most.max(other.most));

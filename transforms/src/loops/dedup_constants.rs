@@ -5,9 +5,9 @@
 //! loop{body=@g, trip=9, takes=[const,carry0]} %0, %1                @g(a, c) = a c + a
 //! ```
 //!
-//! Such loops come from closures that also capture a value that is passed as an argument. After the pass, the
-//! value's cotangent is one running total, summed in the order of iterations, however a plan splits the
-//! iterations into loops.
+//! Such loops come from closures that also capture a value that is passed as an argument. After the pass, the value's
+//! cotangent is one running total, summed in the order of iterations, however a checkpoint plan splits the iterations
+//! into loops.
 
 use super::loop_editor::Looped;
 use super::region_rewriter::{RegionSite, Replacement, Rewrite, inside_out};
@@ -70,8 +70,8 @@ fn merged(
     draft.finish(module, copying.results(f))
 }
 
-/// Returns the indices of two parameters of the body, not linear, that are constants of the loop with the same
-/// operand; `None` if there are no two.
+/// Returns the indices of two parameters of the body, not linear, that are constants of the loop with the same operand;
+/// `None` if there are no such parameters.
 fn twice(at: &Looped) -> Option<(usize, usize)> {
     let mut seen: OrderedMap<Atom, usize> = OrderedMap::default();
     for (p, operand) in at.spec.params().zip(&at.operands[at.spec.lead()..]) {

@@ -121,8 +121,8 @@ fn uniform(body: &Function, a: Atom) -> Option<Literal> {
 }
 
 /// Returns the body with one more parameter, a constant of the loop: the array as it was before the loop. The body
-/// reads it in place of the carry `param`. The new parameter is the last linear one if `param` is linear, else the last
-/// of the others.
+/// reads the new parameter in place of the carry `param`. The new parameter is the last linear one if `param` is
+/// linear, else the last of the others.
 fn reading(module: &mut Module, body: &Function, param: usize) -> Result<FuncId, Problem> {
     let mut draft = Draft::new(body.name.clone());
     let mut copying = ValueRemap::new();

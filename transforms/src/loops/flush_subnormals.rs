@@ -11,9 +11,10 @@
 //!                                          }
 //! ```
 //!
-//! A recurrence that decays reaches the subnormal numbers and stays there, and processors take several times as long for
-//! an operation on these. Of an array that iterations update in place, only the written elements are compared. The pass
-//! changes results, so it runs on request only; no derivative follows it.
+//! A recurrence that decays reaches the subnormal numbers and stays there, and processors take several times as long
+//! for an operation on these. Of an array that iterations update in place, only the written elements are compared with
+//! the smallest normal number. The pass changes results, so it runs on request only; no derivative is taken of its
+//! output.
 
 use crate::passes::pass::{Pass, Run};
 use tapeloom_ir::prim::{Binding, Exactness, Expr, Lowering};

@@ -7,8 +7,8 @@
 //!   %4: i64[] = select %2, %3, %0                %0
 //! ```
 //!
-//! A negative index counts from the end. If an index is never negative, the pass removes this `select`, and the index
-//! is an affine form, as the analysis of accesses requires.
+//! A negative index counts from the end, so a `select` adds the extent to negative indices. If an index is never
+//! negative, the pass removes this `select`, and the index is an affine form, as the analysis of accesses requires.
 
 use super::integer_facts::ValueFacts;
 use super::region_rewriter::{Rewrite, inside_out};

@@ -109,7 +109,8 @@ impl Access {
         let same = self.starts == other.starts && self.part.sizes == other.part.sizes;
         let shape = f.type_of(e.operands[0]);
         let Some(array) = shape.as_array() else { return false };
-        // An out-of-range box may be clamped by one access and dropped by the other, so it must lie inside.
+        // An out-of-range box may be clamped by one access and dropped by the other, so the box must lie inside the
+        // array.
         let moved = self.part.clamps && other.part.clamps;
         same && (moved || self.is_inside(known, &array.shape))
     }

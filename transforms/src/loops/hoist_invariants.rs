@@ -12,9 +12,9 @@
 //! %7 = loop{body=@f, trip=9, takes=[carry0,const]} %1, %6         @f(%0, %1) = %0 + %1
 //! ```
 //!
-//! An equation moves if reading its output in each iteration costs less than computing it there (see
-//! [`Price`]). Cheap equations (views, fills, a single sum) move only along with an expensive one that reads
-//! them. Parts of the condition of a `while` loop move in the same way.
+//! An equation moves if reading its output in each iteration costs less than computing it in each iteration (see
+//! [`Price`]). Cheap equations (views, fills, a single sum) move only along with an expensive one that reads them.
+//! Parts of the condition of a `while` loop move in the same way.
 //!
 //! The following stay in the loop:
 //!
@@ -65,7 +65,7 @@ pub(crate) const PASS: Pass = Pass {
 };
 
 /// The variant of this pass that runs before reverse mode: if the loop may have no iteration, moved equations are
-/// computed in a branch that runs only if it has one.
+/// computed in a branch that runs only if the loop has an iteration.
 pub(crate) const GUARDED: Pass = Pass {
     name: "hoist_invariants_guarded",
     about: "the same; if the loop may have no iteration, into a branch",

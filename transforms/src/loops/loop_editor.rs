@@ -32,7 +32,7 @@ impl Looped {
     }
 
     /// Returns the index of the loop's operand for parameter `param` of the body; `None` for the iteration number,
-    /// which has none.
+    /// which has no operand.
     pub(super) fn operand(&self, param: usize) -> Option<usize> {
         Some(self.spec.lead() + self.spec.params().position(|p| p == param)?)
     }
@@ -73,7 +73,7 @@ impl Looped {
         self.operands.splice(before..before, more.iter().map(|(_, a)| *a));
     }
 
-    /// Removes a parameter with its operand. The caller must then set a body without it (`Looped::run`).
+    /// Removes a parameter with its operand. The caller must then set a body without the parameter (`Looped::run`).
     pub(super) fn drop(&mut self, param: usize) {
         if let Some(operand) = self.operand(param) {
             self.operands.remove(operand);

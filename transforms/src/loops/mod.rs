@@ -16,7 +16,7 @@
 //! | `stack_outputs` | a carried array that iterations only fill becomes a stacked output |
 //! | `zero_trip_loops` | replaces loops without an iteration by their initial values |
 //!
-//! They share these files:
+//! The passes share these files:
 //!
 //! | file | |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! `narrow_carries`: a loop carries the part of an array that it writes, and not the array.
+//! `narrow_carries`: a loop carries the part of an array that it writes, instead of the whole array.
 //!
 //! ```text
 //! %3: f64[9] = loop{body=@f, trip=4, takes=[index,const,carry0]} %0, %1
@@ -13,11 +13,11 @@
 //! %3: f64[9] = dynamic_update_slice %1, %6, %0
 //! ```
 //!
-//! The elements of the array that iterations read outside of this part become a constant. So an accumulator in one
-//! element becomes a scalar carry, and one in a row a carry of the row's shape. Reverse mode then saves the constant
-//! once, in place of an array that differs in each iteration. If the parts that are read and written are not known to
-//! be disjoint, or if nothing is gained, the loop stays unchanged. Innermost loops come first: the body around them
-//! then has reads and writes of the narrowed parts.
+//! The elements of the array that iterations read outside of the written part become a constant. So an accumulator in
+//! one element becomes a scalar carry, and one in a row a carry of the row's shape. Reverse mode then saves the
+//! constant once, in place of an array that differs in each iteration. If the parts that are read and written are not
+//! known to be disjoint, or if nothing is gained, the loop stays unchanged. Innermost loops come first: the body around
+//! them then has reads and writes of the narrowed parts.
 //!
 //! For scalars this is register promotion; for boxes, array privatization (Feautrier, 1988).
 
@@ -57,8 +57,9 @@ pub(crate) const EAGER: Pass = Pass {
 
 /// In a loop without derivatives, copying a window (the part of an array that the loop accesses) out before the loop
 /// and in again after it pays if iterations access each element of the window at least this number of times on average.
-/// A window of at most `SMALL` elements stays in registers, so one access per element suffices.
 const OFTEN: usize = 4;
+/// A window of at most this number of elements stays in registers, so one access per element suffices for the copy to
+/// pay.
 const SMALL: usize = 64;
 
 /// A box (a range of indices along each axis) of an array, which a loop carries or reads in place of the whole array.
@@ -78,7 +79,7 @@ impl Window {
         elements < array && least <= touched
     }
 
-    /// Emits, in front of the loop, the window's first index along each axis of the array; `None` if one of them
+    /// Emits, in front of the loop, the window's first index along each axis of the array; `None` if such an index
     /// depends on values of the body.
     fn starts(&self, b: &Builder<'_>, at: &Looped) -> Option<Vec<Atom>> {
         self.area.0.iter().map(|along| number(b, &along.start(), |v| at.value(v))).collect()
@@ -239,7 +240,7 @@ impl Plan {
         let mut touches = Vec::new();
         for (i, area, elements, writes) in &found.touches {
             let touched = times.saturating_mul(*elements);
-            // Join a read with an earlier window if the joined area has no more elements than the two together.
+            // Join a read with an earlier window if the joined area has no more elements than the two areas together.
             let joined = |w: &Window| {
                 let more = w.area.or(area, known, extents);
                 let cheap = more.elements() <= w.area.elements() + area.elements();
@@ -304,7 +305,8 @@ impl Plan {
         Ok(Some(back))
     }
 
-    /// Returns the body with the windows as parameters in place of the array, and its accesses changed accordingly.
+    /// Returns the body with the windows as parameters in place of the array, and with accesses to the windows in place
+    /// of accesses to the array.
     fn body(
         &self,
         module: &mut Module,
@@ -347,8 +349,8 @@ impl Plan {
             let Some(touch) = Access::of(known, body, e) else {
                 return Err(Problem::internal("a place that was known is not"));
             };
-            // A write changes the written window, so each access takes its latest version; windows that are only
-            // read do not change.
+            // A write changes the written window, so each access to that window takes its latest version; windows that
+            // are only read do not change.
             let part = match (*w, self.writes) {
                 (0, true) => copying.read(e.operands[0]),
                 (w, _) => parts[w],

@@ -49,8 +49,8 @@ fn promoted(RegionSite { b, op, operands, .. }: &RegionSite<'_>) -> Replacement 
 /// condition.
 type PromotedBranches = (Vec<FuncId>, Vec<Atom>);
 
-/// Rewrites branches to take elements in place of arrays; returns them with their operands, or `None` if no operand
-/// qualifies.
+/// Rewrites branches to take elements in place of arrays; returns the new branches with their operands, or `None` if no
+/// operand qualifies.
 fn lifted(
     b: &Builder<'_>,
     branches: &[FuncId],
@@ -149,8 +149,8 @@ fn outside(b: &Builder<'_>, f: &Function, reads: &[usize], given: &[Atom]) -> Ve
     reads.iter().map(|i| copying.read(f.equations[*i].outputs[0].into())).collect()
 }
 
-/// Returns the branch without parameter `param`, the array. The elements that all branches read become its last
-/// parameters; those of this branch begin at index `first` of them.
+/// Returns the branch without parameter `param`, the array. The elements that all branches read become the last
+/// parameters; the elements of this branch begin at index `first` among these parameters.
 fn inside(
     module: &mut Module,
     f: &Function,

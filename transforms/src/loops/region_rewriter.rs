@@ -82,7 +82,8 @@ fn visit(
     let known = ValueFacts::of(module, &f, facts);
     let mut written = matches!(pass, Rewrite::Stores).then(|| BoxWrites::of(&known, &f));
     let mut changed = false;
-    // The old function's values that are replaced in the new function by a box of them, which has another type.
+    // The old function's values that the new function replaces by one box (a range of indices per axis) of their
+    // elements; the box has another type.
     let mut boxes: OrderedSet<ValueId> = OrderedSet::default();
     let new = rebuild(&f, |draft, i, mut operands| {
         let e = &f.equations[i];

@@ -76,9 +76,9 @@ fn rolling_buffer_last(
 
 /// A carried array of which each iteration computes one row (a slice of extent 1 along `axis`) from earlier rows.
 struct Rows {
-    /// The indices of the body's parameter that is the array, and of the body's result that is the array after all
-    /// writes.
+    /// The index of the body's parameter that is the array.
     param: usize,
+    /// The index of the body's result that is the array after all writes.
     result: usize,
     /// The axis of the array along which rows follow each other.
     axis: usize,
@@ -115,14 +115,14 @@ struct Back {
     /// The index of the loop's stacked output, with one row per iteration, and the indices in the array at which
     /// its rows begin.
     stacked: (usize, Vec<Atom>),
-    /// The outputs of the loop that are one row each: the output's index, and the indices in the array to which it
+    /// The outputs of the loop that are one row each: the output's index, and the indices in the array to which the row
     /// is written.
     last: Vec<(usize, Vec<Atom>)>,
 }
 
 /// Rewrites a loop to carry rows in place of an array, and returns the new loop's outputs; `None` if the loop carries
 /// no such array. If `behind` is `Some`, replaces only arrays of which later equations read the last row alone, and the
-/// output is that row.
+/// new loop's output is that row.
 fn rolled(site: &RegionSite<'_>, behind: Option<&SoleReads<'_>>) -> Replacement {
     let (Some(mut at), b) = (site.looped(), site.b) else { return Ok(None) };
     let (mut param, mut back, results) = (0, Vec::new(), at.body.results.len());
@@ -271,8 +271,8 @@ impl Rows {
         })
     }
 
-    /// Returns whether the box `read` is the row that the last iteration writes. If the loop has no iteration, the
-    /// box is the row before the first one, which the loop carries from its beginning to its end.
+    /// Returns whether the box `read` is the row that the last iteration writes. If the loop has no iteration, the box
+    /// is the row before the first written row, which the loop carries from its beginning to its end.
     fn is_last(&self, at: &Looped, read: Option<OneBox>) -> bool {
         let last = match at.spec.direction {
             Direction::Up => self.iterations as i64 - 1,

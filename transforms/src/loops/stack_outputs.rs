@@ -31,9 +31,9 @@ pub(crate) const PASS: Pass = Pass {
 
 /// A carried array of which the iterations together set every element and read none.
 struct Filled {
-    /// The indices of the body's parameter that is the array, and of the body's result that is the array after the
-    /// write.
+    /// The index of the body's parameter that is the array.
     param: usize,
+    /// The index of the body's result that is the array after the write.
     result: usize,
     /// The axis of the array along which iteration i writes index i alone.
     axis: usize,

@@ -13,7 +13,8 @@ pub(super) struct OneBox {
     pub(super) sizes: Vec<usize>,
 }
 
-/// Per output of an equation: the one box of it that later equations read; `None` if it has any other use.
+/// Per output of an equation: the one box (range of indices along each axis) of that output that later equations read;
+/// `None` if the output has any other use.
 pub(super) type SoleReads<'a> = dyn Fn(usize) -> Option<OneBox> + 'a;
 
 impl OneBox {

@@ -1,11 +1,11 @@
 //! The cost model of programs: arithmetic, and memory traffic between loop nests.
 //!
-//! Backends fuse elementwise primitives, views and the reductions that consume them into one loop nest. So a
-//! value that is used inside one nest costs its arithmetic only; a value that crosses nests, or goes into a
-//! contraction by the matrix library, a scatter or a call, is written once and read by each reader. A view is never
-//! written: its readers read its operand. A test compares the bytes with those of the lowered examples. The cost of an operation per
-//! element is in the table of codes ([`tapeloom_ir::Code::row`]), the part of a primitive in loop nests is its
-//! [`Placement`], and [`FLOPS_PER_BYTE`] weighs arithmetic against traffic.
+//! Backends fuse elementwise primitives, views and the reductions that consume them into one loop nest. So a value that
+//! is used inside one nest costs its arithmetic only; a value that crosses nests, or goes into a contraction by the
+//! matrix library, a scatter or a call, is written once and read by each reader. A view is never written: its readers
+//! read its operand. A test compares the bytes with those of the lowered examples. The cost of an operation per element
+//! is in the table of codes ([`tapeloom_ir::Code::row`]), the part of a primitive in loop nests is its [`Placement`],
+//! and [`FLOPS_PER_BYTE`] weighs arithmetic against traffic.
 //!
 //! ```text
 //! %2: f64[1000] = exp %0          // 16 flops an element; one reader, in the same nest: no traffic
@@ -92,8 +92,8 @@ pub(crate) fn work_of(
 /// The role of an equation in loop nests, as far as it decides about memory traffic.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Part {
-    /// A view of one array: readers of the result read the operand instead. If they need the operand in memory, it is
-    /// stored.
+    /// A view of one array: readers of the result read the operand instead. If the readers need the operand in memory,
+    /// the operand is stored.
     View,
     /// Any other equation.
     Own {

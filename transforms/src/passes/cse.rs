@@ -1,8 +1,8 @@
 //! Common subexpression elimination: equal equations are computed once.
 //!
-//! One walk with a hash table from (primitive, operands) to outputs. Since functions are immutable and calls
-//! hold function ids, equal calls merge like other equations, even if their functions differ in phase.
-//! Equations with effects stay.
+//! The pass is one walk with a hash table from (primitive, operands) to outputs. Since functions are immutable and calls
+//! hold function ids, equal calls merge like other equations, even if the equations of the called functions differ in
+//! phase (forward or reverse pass). Equations with effects stay.
 
 use crate::passes::pass::{Pass, Run};
 use tapeloom_ir::fault::{Fault, planted};
@@ -19,7 +19,7 @@ pub(crate) const PASS: Pass = Pass {
 };
 
 /// Returns a copy of function `id` without pure equations that equal an earlier equation; the outputs of the earlier
-/// equation replace theirs.
+/// equation replace the outputs of the removed one.
 pub(crate) fn cse(module: &mut Module, id: FuncId) -> Result<FuncId, Problem> {
     let f = module.get(id);
     let mut seen: OrderedMap<(Op, Operands), Atoms> = OrderedMap::default();

@@ -1,9 +1,9 @@
 //! Inlining: replaces calls by the bodies of the called functions.
 //!
-//! Transforms inside a trace leave calls, so that programs stay linear in the depth of nesting. [`inline`]
-//! opens them before the next transform and before code generation. A function with a custom derivative rule
-//! stays closed as long as it may still be differentiated; [`expand`] opens such functions, too. Outlined calls
-//! stay.
+//! Transforms inside a trace leave calls in the program, so that programs stay linear in the depth of nesting.
+//! [`inline`] opens (inlines) these calls before the next transform and before code generation. A function with a
+//! custom derivative rule stays closed as long as it may still be differentiated; [`expand`] opens such functions, too.
+//! Outlined calls stay.
 
 use crate::passes::pass::{Pass, Run};
 use tapeloom_ir::prim::{Exactness, Role};
@@ -40,8 +40,8 @@ pub(crate) fn inline(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> 
 }
 
 /// Returns a copy of `f` with ordinary calls and functions with custom rules inlined, and with its linear parameters
-/// made ordinary. The result is not transposed any more. A loop that recomputes carries mixes linear and other values,
-/// so the verifier would reject it if it read linear parameters.
+/// made ordinary: the result is not transposed any more. A loop that recomputes carries mixes linear and other values,
+/// so the verifier would reject the loop if it read linear parameters.
 fn expand(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
     let opened = open(module, f, |role| match role {
         Role::Inline | Role::Ruled | Role::Checkpoint => true,

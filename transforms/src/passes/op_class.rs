@@ -4,8 +4,8 @@ use tapeloom_ir::analysis::placement::Placement;
 use tapeloom_ir::prim::Lowering;
 use tapeloom_ir::{Equation, Function, ValueId};
 
-/// The largest cost per element, in additions, of an elementwise code that counts as cheap. Codes above are not
-/// recomputed by default.
+/// The largest cost per element, in additions, of an elementwise code that counts as cheap. Codes with a higher cost
+/// are not recomputed by default.
 const DEAR: u32 = 6;
 
 /// The kind of work that an equation does.

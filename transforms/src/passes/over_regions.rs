@@ -1,8 +1,8 @@
 //! Applies a pass to a function and to all functions that it runs.
 //!
 //! A pass sees one function at a time. [`over_all_functions`] runs a pass on a function and then on every function that
-//! the result runs, once per function, and replaces the old functions by the new ones. Signatures do not
-//! change, so nothing else needs to.
+//! the result runs, once per function, and replaces the old functions by the new ones. Signatures do not change, so
+//! callers need no other change.
 //!
 //! Derivative rules stay unchanged. They are not run; a derivative that uses a rule inlines or calls it, and
 //! passes reach it there.
@@ -22,8 +22,8 @@ struct Visit {
 type OnFunction<'a> =
     dyn FnMut(&mut dyn Regions, &mut Module, FuncId) -> Result<FuncId, Problem> + 'a;
 
-/// Applies the pass `run` to function `id` and to all functions that the result runs. Uses a stack of its own in
-/// place of recursion, since calls nest deeply.
+/// Applies the pass `run` to function `id` and to all functions that the result runs, and returns the new function.
+/// Uses a stack of its own in place of recursion, since calls nest deeply.
 pub(crate) fn over_all_functions(
     regions: &mut dyn Regions,
     module: &mut Module,

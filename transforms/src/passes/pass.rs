@@ -1,8 +1,8 @@
 //! The description of a pass: its name, its purpose, and whether it preserves every bit.
 //!
-//! Each pass has its row in its file. [`PASSES`](crate::PASSES) lists them, and [pipelines](crate::List) define
-//! their order. Outside this crate, passes are called by their rows only. Every pass accepts every function
-//! that the verifier accepts.
+//! Each pass has its row (a constant of type [`Pass`]) in its file. [`PASSES`](crate::PASSES) lists these rows, and
+//! [pipelines](crate::List) define the order of passes. Outside this crate, passes are called by their rows only. Every
+//! pass accepts every function that the verifier accepts.
 //!
 //! ```
 //! use tapeloom_ir::{parse_module, print_function};

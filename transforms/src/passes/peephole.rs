@@ -1,9 +1,9 @@
 //! Peephole: exact local rules, constant folding and hash-consing in one walk of linear time.
 //!
 //! Derivative rules emit equations as in mathematics, for example a product with a partial derivative that is 1, a sum
-//! with a zero cotangent, or a negation of a negation. This pass removes them before more expensive passes run; very
-//! long programs get no other simplification. One walk rebuilds the function through a *smart constructor*: an equation
-//! about to be made is
+//! with a zero cotangent, or a negation of a negation. This pass removes such equations before more expensive passes
+//! run; very long programs get no other simplification. One walk rebuilds the function through a *smart constructor*:
+//! an equation about to be made is
 //!
 //! 1. put in canonical form (operands of commutative primitives sorted, literals last; operands that
 //!    are arrays of one repeated constant replaced by the literal where another operand keeps the
@@ -44,8 +44,8 @@ use tapeloom_ir::{
 /// equations read an inner term of its match: these equations may be gone by then.
 const WALKS: usize = 3;
 
-/// The largest number of rewrites that one original equation may cause: its own, those of the result, and those of
-/// terms inside right-hand sides.
+/// The largest number of rewrites that one original equation may cause: rewrites of the equation, of the results of
+/// these rewrites, and of terms inside right-hand sides.
 const FUEL: usize = 12;
 
 /// The entry of the pass `peephole` in the list `PASSES`.

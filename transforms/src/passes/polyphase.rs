@@ -5,8 +5,8 @@
 //! ```
 //!
 //! The transpose of a strided convolution or pool is one sum over windows of an array with zeros between its
-//! elements: short, and closed under derivatives. The replacement is defined beside the primitive
-//! (`ir/src/prim/array/polyphase`).
+//! elements. This form is short, and its derivatives have the same form. The replacement is defined beside the
+//! primitive (`ir/src/prim/array/polyphase`).
 
 use crate::passes::live_equations::sweep;
 use crate::passes::pass::{Pass, Run};

@@ -104,8 +104,8 @@ pub(crate) struct PartialReads<'f> {
     demands: SecondaryMap<ValueId, Demand>,
     /// Per value: the index of the equation that defines it; `None` for parameters.
     definitions: SecondaryMap<ValueId, Option<usize>>,
-    /// Per equation: how reads of its result become reads of its operands; `None` if they do not move in front of
-    /// it.
+    /// Per equation: how reads of its result become reads of its operands; `None` if reads do not move in front of the
+    /// equation.
     moved: Vec<Option<Propagation>>,
     /// Memo of [`computed`](Self::computed), per value: whether reads may move in front of its equation.
     computed: SecondaryMap<ValueId, Option<bool>>,
@@ -351,7 +351,8 @@ impl<'f> PartialReads<'f> {
     }
 }
 
-/// Returns a copy of function `id` in which equations whose results are read in part compute only these elements.
+/// Returns a copy of function `id` in which an equation of whose result only some elements are read computes only these
+/// elements.
 fn sliced(module: &mut Module, id: FuncId) -> Result<FuncId, Problem> {
     let f = module.get(id);
     let reads = PartialReads::of(module, &f);
@@ -421,7 +422,7 @@ impl Rewriting<'_, '_> {
                     });
                 }
                 match (how, &reads.all[read].0) {
-                    // The operand has been read through the view already, so it is the result.
+                    // The operand has been read through the view already, so that operand is the result.
                     (Propagation::View, _) => operands[0],
                     (Propagation::Axes(_), Read::Through { equation, then }) => {
                         let sizes = part(reads.f, *equation).map(|part| part.sizes);

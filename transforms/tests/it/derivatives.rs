@@ -42,8 +42,9 @@ fn point() -> [Tensor; 2] {
     [Tensor::from([1.0, -2.0, 0.5]), Tensor::from([2.0, 4.0, -1.0])]
 }
 
-/// df/dx = 1 + 1/y, df/dy = -x/y²
+/// The derivative of `quotient` by x, 1 + 1/y, at the values of `point`.
 const DX: [f64; 3] = [1.5, 1.25, 0.0];
+/// The derivative of `quotient` by y, -x/y², at the values of `point`.
 const DY: [f64; 3] = [-0.25, 0.125, -0.5];
 
 #[test]

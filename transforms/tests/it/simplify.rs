@@ -285,7 +285,7 @@ fn program(seed: u64, length: usize) -> String {
     text
 }
 
-/// Returns whether every value of such a program is finite.
+/// Returns whether every value of a program of the form that `program` makes is finite.
 fn is_finite(text: &str, args: &[Tensor]) -> bool {
     let value = |line: &str| -> Option<(String, String)> {
         let (id, rest) = line.trim().split_once(": ")?;
@@ -429,7 +429,7 @@ fn products_of_shifted_arrays_are_shifted_products() {
     }
 }
 
-/// Every pairing of axes of three arrays: of each two of them, and of all three, in the result or summed.
+/// Covers every pairing of axes of three arrays: of each two arrays, and of all three, in the result or summed.
 #[test]
 fn products_of_three_arrays_are_multiplied_in_the_cheaper_order() {
     // The product of a and b is multiplied by x. The axes of a and b are all free, or batch axes, or contracted.
@@ -458,7 +458,8 @@ fn products_of_three_arrays_are_multiplied_in_the_cheaper_order() {
          }",
     );
     assert_eq!(summed, ["dot f64[7,30]", "dot f64[30]"]);
-    // A free axis of a is a batch axis of the second product. The axes of its result have another order.
+    // A free axis of a is a batch axis of the second product. The axes of the second product's result have another
+    // order.
     let ordered = relaxed(
         "func @f(%a: f64[40,2], %b: f64[2,50], %x: f64[3,50,40]) -> (f64[40,3]) {
            %c: f64[40,50] = dot{lhs_batch=[], rhs_batch=[], lhs_contract=[1], rhs_contract=[0]} %a, %b

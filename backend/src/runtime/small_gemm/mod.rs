@@ -1,19 +1,19 @@
 //! Contractions with a fixed order of summation, as functions that generated code calls: thin matrices.
 //!
 //! In a matrix-vector product, or in an outer product that is added to a matrix, every element is read once or twice,
-//! so the packing that a matrix library does costs more than it saves. The speed depends on the vector width. There is
-//! one version for each instruction set. All versions add the same terms in the same order, which the
+//! so the packing that a matrix library does costs more than it saves. The speed depends on the vector width, so each
+//! function has one version for each instruction set. All versions add the same terms in the same order, which the
 //! [`Contract`](crate::loop_ir::Contract) states ([`Sums::Lanes`](crate::loop_ir::Sums)). No operation is fused or
-//! regrouped, and each product and each sum is rounded separately (IEEE 754). So the bits are those of the interpreter
-//! on every machine.
+//! regrouped, and each product and each sum is rounded separately (IEEE 754). So the results have the same bits as
+//! those of the interpreter on every machine.
 //!
 //! ```text
 //! one accumulator        y[j .. j+8] += x[k] w[k, j .. j+8]           columns in vector lanes    `columns`
 //! accumulators in lanes  p[..] += x[i, k .. k+8] w[k .. k+8, j]       terms in vector lanes      `dots`
 //! ```
 //!
-//! A *line* is a vector of 64 bytes, in one register, two or four. Elements after the last whole line are loaded
-//! and stored under a mask.
+//! A *line* is a vector of 64 bytes, in one, two or four registers. Elements after the last whole line are loaded and
+//! stored under a mask.
 
 #![expect(unsafe_code, reason = "reads and writes buffers through pointers from generated code")]
 
@@ -61,13 +61,13 @@ macro_rules! versions {
         mod $name {
             $(#[target_feature(enable = $enable)])?
             pub(super) unsafe extern "C" fn wide(n: *const i64, l: *const f64, r: *const f64, o: *mut f64) {
-                // SAFETY: `run` has the contract of this function.
+                // SAFETY: `run` has the contract of this function, which the caller upholds.
                 unsafe { super::run::<$wide>(n, l, r, o) }
             }
 
             $(#[target_feature(enable = $enable)])?
             pub(super) unsafe extern "C" fn narrow(n: *const i64, l: *const f32, r: *const f32, o: *mut f32) {
-                // SAFETY: `run` has the contract of this function.
+                // SAFETY: `run` has the contract of this function, which the caller upholds.
                 unsafe { super::run::<$narrow>(n, l, r, o) }
             }
         }
@@ -80,9 +80,10 @@ versions!(avx2, super::x86::F64x4, super::x86::F32x8, "avx2");
 #[cfg(target_arch = "x86_64")]
 versions!(avx512, super::x86::F64x8, super::x86::F32x16, "avx512f");
 
-/// The rows of a tile, the part of the result that is computed at once: `ROWS` rows of one line (a vector of 64 bytes),
-/// or `LINES` lines of one row, so that independent sums hide the latency of additions.
+/// The number of rows of a tile (a part of the result that is computed at once) that is one line (a vector of 64 bytes)
+/// wide. The sums of a tile are independent, which hides the latency of additions.
 const ROWS: usize = 4;
+/// The number of lines of a tile that has one row.
 const LINES: usize = 4;
 
 /// The most elements of a line: a line has 64 bytes, and an f32 has 4.
@@ -129,7 +130,7 @@ struct Product<T> {
 /// As for the functions of [`versions`], and the machine has the instructions of `V`.
 #[inline(always)]
 unsafe fn run<V: Line>(numbers: *const i64, lhs: *const V::T, rhs: *const V::T, out: *mut V::T) {
-    // SAFETY: `numbers` describes a contraction.
+    // SAFETY: by the contract of this function, `numbers` points to the description of a contraction.
     let (c, batches) = unsafe { Matrices::read(numbers) };
     let [m, n, k] = c.sizes.map(|size| size as usize);
     let (lanes, accumulate) = (c.lanes as usize, c.accumulate != 0);
@@ -166,7 +167,8 @@ impl<T: Element> Product<T> {
     /// Computes the product: by columns in vectors, by terms in vectors, or element by element.
     ///
     /// # Safety
-    /// The matrices lie in buffers, which `out` shares with no other. The machine has the instructions of `V`.
+    /// All elements of the matrices lie in buffers, and `out` overlaps no other matrix. The machine has the
+    /// instructions of `V`.
     #[inline(always)]
     unsafe fn run<V: Line<T = T>>(self) {
         let transposed = self.transposed();
@@ -196,7 +198,7 @@ impl<T: Element> Product<T> {
     #[inline(always)]
     unsafe fn columns<V: Line<T = T>>(&self) {
         let mut row = 0;
-        // SAFETY: each strip has only rows below `self.m`.
+        // SAFETY: each strip has only rows below `self.m`, because the loops check `row`.
         unsafe {
             while row + ROWS <= self.m {
                 self.strip::<V, ROWS, 1>(row);
@@ -216,7 +218,8 @@ impl<T: Element> Product<T> {
     #[inline(always)]
     unsafe fn strip<V: Line<T = T>, const R: usize, const C: usize>(&self, row: usize) {
         let mut column = 0;
-        // SAFETY: each tile has only columns below `self.n`; the partial line has exactly the remaining columns.
+        // SAFETY: each tile has only columns below `self.n`, because the loops check `column`; the partial line has
+        // exactly the remaining columns.
         unsafe {
             while column + C * V::N <= self.n {
                 self.tile::<V, R, C, false>(row, column, V::part(0));
@@ -377,7 +380,7 @@ impl<T: Element> Product<T> {
     /// As for [`Product::run`], and the element exists.
     #[inline(always)]
     unsafe fn put(&self, row: usize, column: usize, sum: T) {
-        // SAFETY: an element of `out`.
+        // SAFETY: by the contract of this function, `out` has an element at `row` and `column`.
         unsafe {
             let out = self.out.at.offset(self.out.step(row, column));
             *out = if self.accumulate { *out + sum } else { sum };
@@ -448,13 +451,13 @@ impl<T: Element, const N: usize> Line for Plain<T, N> {
 
     #[inline(always)]
     unsafe fn load(at: *const T) -> Self {
-        // SAFETY: the whole line is within a buffer.
+        // SAFETY: by the contract of [`Line`], the whole line is within a buffer.
         unsafe { Plain(at.cast::<[T; N]>().read()) }
     }
 
     #[inline(always)]
     unsafe fn store(self, at: *mut T) {
-        // SAFETY: the whole line is within a buffer.
+        // SAFETY: by the contract of [`Line`], the whole line is within a buffer.
         unsafe { at.cast::<[T; N]>().write(self.0) }
     }
 
@@ -465,14 +468,14 @@ impl<T: Element, const N: usize> Line for Plain<T, N> {
 
     #[inline(always)]
     unsafe fn load_part(at: *const T, part: usize) -> Self {
-        // SAFETY: the first `part` elements are within a buffer.
+        // SAFETY: by the contract of [`Line`], the first `part` elements are within a buffer.
         Plain(array::from_fn(|i| if i < part { unsafe { *at.add(i) } } else { T::default() }))
     }
 
     #[inline(always)]
     unsafe fn store_part(self, at: *mut T, part: usize) {
         for (i, x) in self.0.iter().take(part).enumerate() {
-            // SAFETY: the first `part` elements are within a buffer.
+            // SAFETY: by the contract of [`Line`], the first `part` elements are within a buffer.
             unsafe { *at.add(i) = *x }
         }
     }

@@ -10,7 +10,8 @@ macro_rules! one {
         #[derive(Clone, Copy)]
         pub(super) struct $line($vector);
 
-        // SAFETY (of each block): the machine has the instructions; the caller may access the memory.
+        // SAFETY (of each block): by the contract of `Line`, the machine has the instructions, and the accessed
+        // elements lie in a buffer.
         impl Line for $line {
             type T = $t;
             type Part = $mask;
@@ -71,7 +72,8 @@ macro_rules! two {
         #[derive(Clone, Copy)]
         pub(super) struct $line($vector, $vector);
 
-        // SAFETY (of each block): the machine has the instructions; the caller may access the memory.
+        // SAFETY (of each block): by the contract of `Line`, the machine has the instructions, and the accessed
+        // elements lie in a buffer.
         impl Line for $line {
             type T = $t;
             type Part = (__m256i, __m256i);

@@ -115,9 +115,9 @@ pub(crate) fn extract(graph: &Graph<'_>, roots: &[Id]) -> Option<Extraction> {
 /// that use each class as operand.
 type Choose = fn(&[Vec<Candidate<'_>>], &[Vec<usize>]) -> Vec<Option<usize>>;
 
-/// Returns the e-nodes of an e-class among which extraction chooses. If one of them is a constant or a value from
-/// outside the program, which cost nothing, it is the only candidate. For a scalar constant it must be a literal, since
-/// some operands must be literals.
+/// Returns the e-nodes of an e-class among which extraction chooses. If the class contains a constant or a value from
+/// outside the program, that e-node is the only candidate, because it costs nothing. The only candidate for a scalar
+/// constant is a literal, since some operands must be literals.
 fn candidates<'g>(
     graph: &'g Graph<'_>,
     id: Id,
@@ -155,8 +155,8 @@ fn candidates<'g>(
 /// The largest number of nested views through which extraction looks for an array in memory.
 const VIEWS: usize = 3;
 
-/// Returns whether the value of a class is in memory whatever nodes are chosen: a value from outside, a root, or a view
-/// of such a value.
+/// Returns whether the value of a class is in memory whatever nodes are chosen: a value from outside, a root (a result
+/// of the program), or a view of such a value.
 fn is_stored(graph: &Graph<'_>, id: Id, roots: &OrderedSet<Id>, views: usize) -> bool {
     let of_stored = |node: &ENode| match node {
         ENode::Leaf(_) => true,

@@ -75,7 +75,7 @@ impl Language for ENode {
         }
     }
 
-    /// Replaces each operand by `f` of it. Sorts the operands of a commutative primitive again.
+    /// Replaces each operand `x` by `f(x)`. Sorts the operands of a commutative primitive again.
     fn update_children<F: FnMut(Id) -> Id>(&mut self, mut f: F) {
         self.children_mut().iter_mut().for_each(|x| *x = f(*x));
         if let ENode::Apply(op, operands) = self
@@ -195,7 +195,7 @@ fn uniform(module: &Module, op: &Op, facts: &[&Fact], types: &[Type]) -> Option<
     fold(module, op, &types, &values, output)
 }
 
-/// Returns the sign of the output, of type `y`. It may become more precise later: facts of classes only improve,
+/// Returns the sign of the output, of type `y`. The sign may become more precise later: facts of classes only improve,
 /// and egg then recomputes the facts of their users.
 fn sign(module: &Module, op: &Op, operands: &[Id], facts: &[&Fact], y: &Type) -> Sign {
     let Some(described) = describe(facts) else { return Sign::Any };

@@ -35,7 +35,7 @@ fn is_pinned(module: &Module, f: &Function, i: usize) -> bool {
     f.equations[i].op.effects(module) != Effects::Pure
 }
 
-/// Returns, for each equation, the number of its region. A pinned equation is a region of its own.
+/// Returns, for each equation, the number of its region. A pinned equation (one with an effect) is a region of its own.
 fn regions(module: &Module, f: &Function, options: &Options) -> Vec<usize> {
     let (mut region, mut length) = (0, 0);
     let mut all = Vec::with_capacity(f.equations.len());
@@ -180,7 +180,7 @@ fn cut(
 }
 
 /// Appends the equations of the function `piece` to the function under construction, `draft`, and returns the results
-/// as atoms of the latter.
+/// of `piece` as atoms of `draft`.
 fn splice(draft: &mut Draft, piece: &Function, args: Vec<Atom>) -> Vec<Atom> {
     let mut map = ValueRemap::with(piece, args);
     for (i, e) in piece.equations.iter().enumerate() {
@@ -262,7 +262,8 @@ fn emit(
 ) -> Result<Option<Function>, Problem> {
     let mut draft = Draft::new(f.name.clone());
     let params: Vec<Atom> = f.all_params().map(|p| draft.param(f.types[p].clone())).collect();
-    // A class may hold several equal equations; the emitted one gets the source line and phase of the first.
+    // A class may hold several equal equations; the emitted equation gets the source line and phase of the first of
+    // them.
     let mut origins: OrderedMap<Id, Origin> = OrderedMap::default();
     let mut first: OrderedMap<(Id, &Op), &Op> = OrderedMap::default();
     for place in places {

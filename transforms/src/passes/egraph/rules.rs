@@ -1,8 +1,9 @@
 //! Compiled rewrite rows: matching and building, shared by the peephole pass and the e-graph.
 //!
-//! Both work on *terms*. A term has a type, may be a literal, and has definitions by a primitive applied to terms. In a
-//! function a value has one definition; in an e-graph a class has many. [`Terms`] is that interface, and this file is
-//! written against it once, so that the two passes agree about the meaning of a row.
+//! The peephole pass and the e-graph both work on *terms*. A term has a type, may be a literal, and has definitions by
+//! a primitive applied to terms. In a function a value has one definition; in an e-graph a class has many. [`Terms`] is
+//! the interface to terms, and this file is written against it once, so that the two passes agree about the meaning of
+//! a row.
 //!
 //! A pattern matches top down: `(add (neg ?x) 0)` at an `add` looks for a definition of one operand by `neg`,
 //! in either order since `add` commutes, and binds `?x`. Rows are indexed by the primitive at the root, so a
@@ -270,7 +271,7 @@ impl Rule {
 
     /// Calls `visit` with every match of a site rule (a rewrite of an equation that may look at the equations of its
     /// operands). In an e-graph an operand may be computed by several equal equations, so the rule is tried with each
-    /// of them and with none. All combinations over the operands are tried, up to `MOST`.
+    /// of these equations and with none. All combinations over the operands are tried, up to `MOST`.
     fn sites<T: Terms>(
         &self,
         terms: &T,

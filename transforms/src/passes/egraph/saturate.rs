@@ -133,8 +133,8 @@ fn search(graph: &Graph<'_>, usable: &dyn Fn(&Rule) -> bool) -> (Vec<Match>, Vec
     (found, count)
 }
 
-/// Adds, for each node with operands that have become arrays of one constant, a node with literals in their place.
-/// Returns whether the e-graph changed.
+/// Adds, for each node with operands that have become arrays of one constant, a node with literals in place of these
+/// arrays. Returns whether the e-graph changed.
 fn literals(graph: &mut Graph<'_>) -> bool {
     let mut work: Vec<(Id, Op, Vec<Id>)> = Vec::new();
     for class in sorted(graph) {
