@@ -13,11 +13,11 @@
 //!
 //! Pieces share all memory except that of private buffers ([`Place::Private`]), of which each piece has its own. So a
 //! piece must not access elements that another piece writes, and must write the elements of a private buffer before it
-//! reads them. Both are proved here, since machine code checks nothing. The number of pieces is part of the program: a
-//! result does not depend on the number of threads.
+//! reads them. These two conditions are proved here, since machine code does not check them when it runs. The number
+//! of pieces is part of the program: a result does not depend on the number of threads.
 //!
-//! Effects that have an order are refused: calls of Rust functions and of kernels, dynamic tapes, limits and timers.
-//! [`cut_pieces`](crate::passes::cut_pieces) makes loops concurrent.
+//! Loops whose iterations have effects in program order are refused: calls of Rust functions and of kernels, dynamic
+//! tapes, limits of iterations, and timers. The pass [`cut_pieces`](crate::passes::cut_pieces) makes loops concurrent.
 
 use super::analysis::block_local::block_local;
 use super::analysis::dependence::{may_run_concurrently, variables};
@@ -26,7 +26,7 @@ use cranelift_entity::PrimaryMap;
 use tapeloom_ir::OrderedSet;
 use tapeloom_ir::fault::{Fault, planted};
 
-/// Returns the reason why the loop `stmt` of the entry cannot be concurrent; `None` if it can.
+/// Returns the reason why the loop `stmt` of the entry kernel cannot be concurrent; `None` if it can.
 pub(crate) fn refused(k: &Kernel, stmt: &Stmt) -> Option<String> {
     let Stmt::For { index, extent, lanes, carries, body, .. } = stmt else {
         return Some("it is no loop".to_owned());

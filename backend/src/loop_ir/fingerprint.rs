@@ -77,7 +77,8 @@ impl Hash for Kernel {
         (inline, argsort, buffers, body, scalars, vars, indices, cursors).hash(state);
         (workspace, private).hash(state);
         buffers.keys().for_each(|b| versions[b].hash(state));
-        // Hash only the number of marks of each saved value, not the names in the marks.
+        // Hash only the number of marks of each buffer version that is saved for the reverse pass, not the names in the
+        // marks.
         kept.iter().for_each(|(held, names)| (held, names.len()).hash(state));
     }
 }

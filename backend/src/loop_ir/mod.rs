@@ -140,7 +140,8 @@ impl Program {
         self.callees.values_mut().chain([&mut self.entry])
     }
 
-    /// Gives each call a frame behind all buffers and frames of its kernel, for callees whose workspace has grown.
+    /// Gives each call a new frame (the callee's workspace inside the caller's) at the end of the caller's workspace.
+    /// Called after the workspaces of callees have grown.
     pub(crate) fn renew_frames(&mut self) {
         let mut sizes: PrimaryMap<KernelId, usize> = PrimaryMap::new();
         for kernel in self.kernels_mut() {
@@ -150,8 +151,8 @@ impl Program {
     }
 
     /// Returns whether the program has contractions that the matrix library computes, in a summation order of its own.
-    /// All other results have the same bits in every engine (interpreter, machine code) on one machine; library
-    /// routines choose instructions by the processor.
+    /// All other results have the same bits in every engine (interpreter, machine code) on one machine. On another
+    /// machine, results of library routines may differ, since the routines choose instructions by the processor.
     pub fn contracts(&self) -> bool {
         let mut found = false;
         for (_, kernel) in self.kernels() {
@@ -218,8 +219,8 @@ pub struct Kernel {
     pub cursors: PrimaryMap<CursorId, Cursor>,
     /// For each buffer, the versions after version 0, in order: version 1, 2, ..
     pub versions: SecondaryMap<BufferId, Vec<Version>>,
-    /// The buffer versions that are saved for the reverse pass, with their marks: the part of the tape that is not
-    /// dynamic.
+    /// The buffer versions that are saved for the reverse pass, each with its marks, which state why it is saved or how
+    /// it is stored. Values on dynamic tapes are not included.
     pub kept: OrderedMap<BufferVersion, Vec<Mark>>,
     /// The workspace that a call needs, in bytes, including the frames of its callees: the exact peak, without
     /// arguments and results.
@@ -288,7 +289,8 @@ impl Kernel {
         self.buffers[buffer].place = Place::Private(offset);
     }
 
-    /// Marks a buffer version as saved for the reverse pass; a mark that the version already has is not added again.
+    /// Records that a buffer version is saved for the reverse pass, with this mark. A mark that the version already has
+    /// is not added again.
     pub fn keep(&mut self, held: BufferVersion, mark: Mark) {
         let marks = self.kept.entry(held).or_default();
         if !marks.contains(&mark) {
@@ -335,8 +337,8 @@ impl Kernel {
         self.buffers.values().filter_map(|b| Some((b.place.input()?, b.place.output()?)))
     }
 
-    /// Returns the number of bytes that a record needs to hold the buffers at this cursor, and the alignment in bytes
-    /// that they need.
+    /// Returns the number of bytes that a record of a dynamic tape needs to hold the buffers at this cursor (a pointer
+    /// to a record), and the alignment in bytes that these buffers need.
     pub(crate) fn needs(&self, cursor: CursorId) -> (usize, usize) {
         let mut needs = (0, 1);
         for b in self.buffers.values() {
@@ -363,8 +365,8 @@ impl Kernel {
     }
 }
 
-/// Places the frames of the calls of a block, and of the blocks inside it, at the end of a kernel's workspace; `sizes` has
-/// the bytes of workspace of each callee.
+/// Places the frames of calls (the callees' workspaces) at the end of the workspace of the kernel that calls, for the
+/// calls in `body` and in its inner blocks. `sizes` has the bytes of workspace of each callee.
 fn frames(kernel: &mut Kernel, sizes: &PrimaryMap<KernelId, usize>, body: &mut [Stmt]) {
     for stmt in body {
         if let Stmt::Call(call) = stmt {
@@ -377,7 +379,8 @@ fn frames(kernel: &mut Kernel, sizes: &PrimaryMap<KernelId, usize>, body: &mut [
 /// The alignment in bytes of buffers in the workspace: a cache line, the unit in which memory is allocated.
 pub(crate) const BUFFER_ALIGNMENT_BYTES: usize = size_of::<tapeloom_ir::Line>();
 
-/// The maximal bytes of a workspace: the addressable memory, less the rest of the last cache line.
+/// The maximal bytes of a workspace: the addressable memory (`isize::MAX`), less two cache lines, so that a size can be
+/// rounded up to a cache line.
 pub(crate) const MOST_BYTES: usize = isize::MAX as usize - 2 * BUFFER_ALIGNMENT_BYTES;
 
 /// Extends memory of `size` bytes by a number of bytes that begin at a cache line. Returns the offset of these bytes;
@@ -439,7 +442,7 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// Returns a buffer with one version (0), which is not cleared.
+    /// Returns a buffer that has only version 0, and that the caller does not clear before the kernel runs.
     pub fn new(ty: ArrayType, place: Place) -> Buffer {
         Buffer { ty, place, zeroed: false }
     }
@@ -690,8 +693,8 @@ pub enum Extent {
 /// The dependence between the iterations of a loop, from the strongest claim to the weakest. The pass that creates
 /// the loop makes the claim.
 ///
-/// The verifier refuses claims that it can refute, and [`shadow`] reports claims that a run violates. It refuses a
-/// `concurrent` loop unless it can prove the claim.
+/// The verifier refuses claims that it can refute, and [`shadow`] reports claims that a run violates. The verifier
+/// refuses a `concurrent` loop unless it can prove the claim.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Parallelism {
     /// Text `concurrent`: as `for`, but several threads may run iterations at the same time. Buffers in private memory
@@ -732,8 +735,8 @@ pub struct Call {
     pub callee: KernelId,
     /// The operands, one for each input of the callee.
     pub operands: Vec<View>,
-    /// The results, one for each output of the callee. A result overlaps no other view of the call. Only the operand
-    /// that is donated for the result has the result's address.
+    /// The results, one for each output of the callee. A result overlaps no other view of the call, except that a
+    /// donated operand has the address of the result for which it is donated.
     pub outputs: Vec<View>,
     /// The offset in bytes, a multiple of 64, of the callee's workspace in the workspace of the caller.
     pub frame: usize,
@@ -784,8 +787,8 @@ pub enum Expr {
 /// The address of an element of a buffer: `offset + Σ index * stride + dynamic`, in elements from the start of the
 /// buffer.
 ///
-/// The sum wraps around, as integer sums of programs do. So two parts may be any numbers: an address whose access a
-/// guard prevents, and the stride of an index that is always 0.
+/// The sum wraps around, as integer sums of programs do. So an address may be any number if a guard prevents the
+/// access, and a stride may be any number if its index is always 0.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Address {
     /// The constant part of the address, in elements.
@@ -842,8 +845,8 @@ pub struct Contract {
     /// The result of the product: `m` rows by `n` columns.
     pub out: Matrix,
     /// The batch loops around the product, the last one innermost: the trip count, and the distances in elements by
-    /// which lhs, rhs and out move from one iteration to the next. If the distance of out is 0, every iteration adds
-    /// to the result of the previous one, and only the first iteration overwrites it.
+    /// which lhs, rhs and out move from one iteration to the next. If the distance of out is 0, all iterations write
+    /// the same elements: the first one writes them as `accumulate` states, and each later one adds to them.
     pub batch: Vec<(usize, i64, i64, i64)>,
     /// The equations that the contraction computes.
     pub origins: Origins,

@@ -66,8 +66,8 @@ program @softmax_sum {
 }
 ";
 
-/// A program with every kind of statement that contains no other statements, in every form that the text allows. One
-/// line does not parse (`i64_of_no_such_thing`); tests replace that line.
+/// A program with every kind of statement that has no inner block, in every form that the text allows. One line does
+/// not parse (`i64_of_no_such_thing`); tests replace that line.
 pub(super) const EVERYTHING: &str = "\
 program @everything {
   workspace 192

@@ -1,7 +1,7 @@
 //! Parses mutated program texts: the parser must accept or refuse each text, and must not panic or end the process.
 //!
 //! Tokens of programs are dropped, duplicated, exchanged, and replaced by unknown names and by the largest numbers.
-//! The number of cases and the first seed are those of `Sweep::KernelTexts`.
+//! The number of cases and the first seed are those of `Sweep::KernelTexts`, a row of the table of random tests.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
@@ -163,7 +163,8 @@ fn mutated(r: &mut Random, text: &str) -> String {
             2 => all.swap(at, other),
             3 => all[at] = r.of(&WORDS).to_owned(),
             4 => all[at] = all[other].clone(),
-            // Replace a number by a number (5 to 7), or a name by a name, so that more texts parse.
+            // For the random numbers 5 to 7, replace a number by a number; for larger ones, a name by a name. Such
+            // texts parse more often.
             5..=7 => {
                 let numbers = |(i, t): (usize, &String)| t.parse::<i64>().is_ok().then_some(i);
                 let all_numbers: Vec<usize> = all.iter().enumerate().filter_map(numbers).collect();

@@ -12,10 +12,11 @@
 //! }
 //! ```
 //!
-//! The statement `lap` reads the clock. The time since the last `lap` of the call, or since its beginning, is added to
-//! the timer, and so is one run. So all time of a call but that after its last `lap` belongs to one timer, and each
-//! measured part costs one reading. Programs have timers only on request ([`instrument`](crate::profile::instrument));
-//! the statement changes no value, and it counts as an ordered effect, so that loops with a `lap` inside are serial.
+//! The statement `lap` reads the clock. It adds the time since the last `lap` of the call, or since the call began, to
+//! its timer, and counts one run. So the timers together have all time of a call up to its last `lap`, and each
+//! measured part costs one reading of the clock. Programs have timers only on request
+//! ([`instrument`](crate::profile::instrument)). A `lap` changes no value. It counts as an ordered effect, so that
+//! loops with a `lap` inside are serial.
 
 use cranelift_entity::{EntityRef, entity_impl};
 use std::time::{Duration, Instant};
@@ -28,16 +29,16 @@ entity_impl!(TimerId, "timer");
 /// The time and the runs that a timer has counted.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct TimerTotals {
-    /// The sum of the times.
+    /// The sum of the times of all runs of the measured part.
     pub time: Duration,
-    /// The number of runs.
+    /// The number of runs of the measured part.
     pub runs: u64,
 }
 
-/// The counts of the timers of one call.
+/// The times and runs that the timers of one call have counted.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Timed {
-    /// The counts, by timer.
+    /// The time and the runs of each timer; the index is the number of the timer.
     pub timers: Vec<TimerTotals>,
     /// The time of the whole call in machine code.
     pub total: Duration,

@@ -121,9 +121,9 @@ struct Variables {
     /// into the variable has a different code.
     folds: OrderedMap<VarId, (Code, bool)>,
     read: OrderedSet<VarId>,
-    /// Whether the body has effects in program order, that is calls external functions or counts iterations
-    /// (`has_ordered_effects`), and whether it has statements on dynamic tapes (`moves_cursors`).
+    /// Whether the body has effects in program order: calls of external functions, counts of iterations, or timers.
     has_ordered_effects: bool,
+    /// Whether the body has statements on dynamic tapes.
     moves_cursors: bool,
 }
 

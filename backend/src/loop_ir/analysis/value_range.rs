@@ -157,7 +157,7 @@ impl<'a> ValueRanges<'a> {
     }
 
     /// Returns the only value that an integer can have while the guard and the conditions of the enclosing branches are
-    /// true; `None` if there are none, or if more than one value is possible.
+    /// true; `None` if no value is possible (the statement never runs), or if more than one is.
     pub(crate) fn decided(&self, arg: Arg, guard: Option<Arg>) -> Option<i64> {
         if guard.is_none() && self.facts.is_empty() {
             return None;
@@ -354,7 +354,7 @@ impl<'r, 'a> Search<'r, 'a> {
         }
     }
 
-    /// Adds the condition `x + by <= y`, if both operands are integers.
+    /// Adds the condition `x + by <= y`, if `x` and `y` are integers.
     fn ordered(&mut self, x: Arg, y: Arg, by: i64) {
         if !self.r.k.declared(x).is_some_and(Dtype::is_integer) {
             return;

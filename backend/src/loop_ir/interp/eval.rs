@@ -94,7 +94,8 @@ pub(crate) fn observed<'a, O: Observer<'a>>(
             Place::Workspace(offset) => workspace.at(offset),
             Place::Private(offset) => private.at(offset),
             Place::Output(_) | Place::Donated { .. } => memory.add(filled(0, b.ty.bytes())?),
-            // The move of the cursor sets the address of a buffer in a record. No statement accesses an unplaced buffer.
+            // A buffer in a record of a dynamic tape gets its address when its cursor moves. No statement accesses an
+            // unplaced buffer.
             Place::Record { .. } | Place::Unplaced => Pointer::default(),
             Place::Input(n) => match args.get(n) {
                 Some(x) if *x.ty() == b.ty => memory.add_read_only(x.bytes()),
@@ -149,9 +150,9 @@ type Marks<M> = SmallVec<[M; 4]>;
 /// The state of one run of a kernel.
 struct Frame<'a, M: Copy + Default> {
     k: &'a Kernel,
-    /// The current address of each buffer (`places`), and the offset in bytes of the kernel's workspace in the
-    /// program's workspace (`workspace`).
+    /// The current address of each buffer.
     places: SecondaryMap<BufferId, Pointer>,
+    /// The offset in bytes of the kernel's workspace in the program's workspace.
     workspace: usize,
     scalars: SecondaryMap<ScalarId, Marked<M>>,
     vars: SecondaryMap<VarId, Marked<M>>,
@@ -366,8 +367,8 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
         self.memory.grow(region, end)?;
         self.tapes[tape].1 = length.max(index + 1);
         if let Some(shadow) = &mut self.shadow {
-            // Clear the shadow memory of all new records, including skipped ones before `index`: none holds a value
-            // until it is written.
+            // The shadow memory notes which value each byte holds. Clear it for all new records, including those that
+            // were skipped before `index`: a record holds no value until it is written.
             let byte = length.min(index) * bytes;
             shadow.clear(Pointer { region, byte, address: 0 }, end - byte)?;
         }

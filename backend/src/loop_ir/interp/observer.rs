@@ -101,7 +101,7 @@ pub(crate) trait Observer<'a> {
     ) -> Result<Vec<Tensor>, Problem> {
         signature.run(operands)
     }
-    /// Called when the operations that follow depend on the operands: branches, trip counts, calls.
+    /// Called where operands with these marks decide which operations follow: at branches, trip counts and calls.
     fn branch(&mut self, _operands: &[Self::Mark]) -> Result<(), Problem> {
         Ok(())
     }

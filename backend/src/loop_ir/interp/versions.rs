@@ -76,7 +76,7 @@ impl<'a> Shadow<'a> {
         Ok(Shadow { cells, runs: Vec::new(), loops: Vec::new(), number: 0, clock: 0 })
     }
 
-    /// Begins the run of a kernel, in which no version has been updated yet.
+    /// Begins the run of a kernel, in which no buffer version has been updated in place yet.
     pub(super) fn enter(&mut self, k: &'a Kernel) {
         self.tick();
         self.number = self.number.saturating_add(1);
@@ -87,7 +87,7 @@ impl<'a> Shadow<'a> {
         self.runs.push(run);
     }
 
-    /// Tags the bytes of a buffer, which the caller has cleared, with version 0 of the buffer.
+    /// Tags the bytes of a buffer, which the caller has cleared, with version 0 (the first value) of the buffer.
     pub(super) fn zeroed(&mut self, buffer: BufferId, at: Pointer, bytes: usize) {
         let held = BufferVersion::first(buffer);
         let tag = Some(Tag { run: self.number, held });
@@ -135,8 +135,8 @@ impl<'a> Shadow<'a> {
         self.clock = self.clock.saturating_add(1);
     }
 
-    /// Checks a read of an element: its bytes must have the tag of version `meant` or of a version that `meant`
-    /// continues. Arguments of the program have no shadow state, since they are never written.
+    /// Returns an error if bytes of an element that is read have another tag than version `meant` or a version that
+    /// `meant` continues. Arguments of the program have no shadow state, since they are never written.
     pub(super) fn read(
         &mut self,
         meant: BufferVersion,
@@ -184,8 +184,8 @@ impl<'a> Shadow<'a> {
                 );
                 return Err(wrong(k, message));
             }
-            // Do not replace the time of a read in another iteration of an independent loop: if this iteration writes
-            // the byte later, that is an error.
+            // Do not replace the time of a read in an earlier iteration of an independent loop: a later write of the
+            // byte in this iteration is then found to be an error.
             if !self.loops.iter().any(|l| l.in_earlier_iteration(cell.read)) {
                 cell.read = self.clock;
             }
@@ -193,7 +193,8 @@ impl<'a> Shadow<'a> {
         Ok(())
     }
 
-    /// Checks a write of an element of version `meant`, and tags its bytes with this version.
+    /// Tags the bytes of an element with version `meant`, which is written. Returns an error if the version has been
+    /// updated in place, or if the write conflicts with another iteration of an independent loop.
     pub(super) fn write(
         &mut self,
         meant: BufferVersion,
@@ -245,8 +246,9 @@ impl<'a> Shadow<'a> {
         if cells.all(since) { self.write(held, at, i) } else { Ok(()) }
     }
 
-    /// Ends an iteration for one carry: the tags of `output`, in the memory `full`, become tags of `input`. The
-    /// memory `other`, which held `input` and may be the same memory as `full`, loses its tags.
+    /// Ends an iteration for one carry, which makes the value of `output` the value of `input`: the tags of `output`,
+    /// in the memory `full`, become tags of `input`. The memory `other` loses its tags; it held `input`, and may be
+    /// `full`.
     pub(super) fn carry_over(
         &mut self,
         input: BufferVersion,

@@ -2,7 +2,8 @@
 //!
 //! The output of [`print`](super::print) defines the grammar, and parsing a printed program returns the same program.
 //! Ids keep their numbers. The parser checks only the form; [`verify`](crate::loop_ir::verify) checks the rest. The
-//! caller looks up library functions by name, because only the tables of the language list them:
+//! caller passes a function that finds library functions by name, since only the language's tables of operations list
+//! them:
 //!
 //! ```
 //! use tapeloom_backend::loop_ir;
@@ -84,8 +85,8 @@ type TypedViews = (Vec<View>, Vec<ArrayType>, Vec<usize>);
 /// ids below it.
 const MOST_IDS: usize = 1 << 24;
 
-/// The maximal nesting depth of blocks, so that no text exhausts the stack. No array that fits in memory needs as
-/// many loops.
+/// The maximal nesting depth of blocks, so that no text exhausts the stack. Loops over an array that fits in memory
+/// nest less deep: 64 axes of two elements have 2^64 elements.
 const DEEPEST_BLOCK: usize = 64;
 
 struct Parser<'a> {

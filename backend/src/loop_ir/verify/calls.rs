@@ -81,7 +81,8 @@ impl Verifier<'_> {
                 c.frame, callee.workspace, self.p.workspace
             ));
         }
-        // A donated operand lies in the memory of its result, so donated operands are not checked for overlap.
+        // A donated operand, which the callee may overwrite, lies in the memory of its result. So it is not checked for
+        // overlap.
         let mut donated = vec![false; c.operands.len()];
         for b in callee.buffers.values() {
             let Place::Donated { input, output } = b.place else { continue };

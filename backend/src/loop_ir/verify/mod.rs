@@ -189,13 +189,13 @@ struct Verifier<'a> {
     written: SecondaryMap<BufferId, bool>,
     /// The buffers that enclosing loops exchange at the end of each iteration (carries with two buffers).
     carried: Vec<BufferId>,
-    /// The state of each cursor (a `Visible` cursor points to a record), and the number of loops around the current
-    /// statement (`loops`).
+    /// The state of each cursor; a `Visible` cursor points to a record of a dynamic tape.
     cursors: SecondaryMap<CursorId, State>,
+    /// The number of loops around the current statement.
     loops: usize,
-    /// The concurrent loop around the current statement; for each buffer in private memory, the concurrent loop that
-    /// names it.
+    /// The index of the concurrent loop around the current statement, if there is one.
     concurrent: Option<IndexId>,
+    /// For each buffer in private memory, the index of the concurrent loop whose statements name it.
     homes: SecondaryMap<BufferId, Option<IndexId>>,
     /// The definitions and conditions from which ranges of integer scalars and indices are proved.
     ranges: ValueRanges<'a>,

@@ -8,7 +8,8 @@ use crate::loop_ir::{
 use cranelift_entity::EntityRef;
 use tapeloom_ir::{ArrayType, Dtype};
 
-/// The upper bound of the number of tapes, and of the bytes of a record: a handle has 32 bits for each of the two.
+/// The upper bound of the number of tapes, and of the bytes of a record. The first word of a handle, an i64, states a
+/// tape and an offset in its records, in 32 bits each.
 const MOST_OF_A_HANDLE: usize = i32::MAX as usize;
 
 impl Verifier<'_> {
@@ -102,8 +103,8 @@ impl Verifier<'_> {
         found
     }
 
-    /// Checks a move of a cursor: the buffers at the cursor must lie within the record. The record of a handle is known
-    /// only at run time. Generated code checks it then.
+    /// Checks a move of a cursor: the buffers at the cursor must lie within the record. If the cursor moves to the
+    /// record of a handle, the tape is known only at run time, so generated code checks the record then.
     fn seek(&mut self, cursor: CursorId, to: &CursorTarget) {
         let does = match to {
             CursorTarget::Tape(_) => Cursor::Writes,
