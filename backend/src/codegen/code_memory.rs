@@ -95,7 +95,8 @@ impl JITMemoryProvider for SharedMemory {
         self.with(|memory| memory.take(size, align).ok_or_else(full))
     }
 
-    // SAFETY: the contract of `JITModule::free_memory` is that no code of the module runs any more.
+    // SAFETY: the caller guarantees that no code of the module runs any more (the contract of
+    // `JITModule::free_memory`), so the pages may be freed.
     unsafe fn free_memory(&mut self) {
         drop(self.take());
     }
@@ -119,7 +120,7 @@ fn flush_pipelines() -> io::Result<()> {
 
 #[cfg(not(any(target_arch = "x86_64", target_arch = "s390x")))]
 fn clear_cache(start: *const u8, bytes: usize) -> io::Result<()> {
-    // SAFETY: the bytes are mapped, and `flush_pipelines` is called next.
+    // SAFETY: the caller passes a mapping of `bytes` bytes that it owns, and calls `flush_pipelines` next.
     unsafe { wasmtime_jit_icache_coherence::clear_cache(start.cast(), bytes) }
         .map_err(|e| io::Error::other(e.to_string()))
 }

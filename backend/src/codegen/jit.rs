@@ -52,9 +52,9 @@ impl MachineCode {
 
     /// Runs the program's code and returns its status (0: success).
     ///
-    /// # Safety
-    /// `record` is a call record of the program's entry, with the invariants that [`crate::runtime::abi`] states. The
-    /// frame has the number of bytes in the report, and nothing else uses it during the call.
+    /// `record` is a call record of the program's entry (an array of pointers to operands and results), with the
+    /// invariants that [`crate::runtime::abi`] states. The workspace to which the record points has the number of
+    /// bytes in the report, and nothing else uses it during the call.
     pub(crate) unsafe fn call(&self, record: *const *mut u8) -> i32 {
         // SAFETY: the caller guarantees the contract of the entry's machine code, and `self` owns the memory of that
         // code.

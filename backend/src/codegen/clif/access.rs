@@ -116,7 +116,8 @@ impl Translator<'_, '_, '_> {
         self.b.ins().icmp_imm_u(IntCC::NotEqual, value, 0)
     }
 
-    /// Returns the address of an element if the guard is true, otherwise the address of zeros in the call's context.
+    /// Returns the address of an element if the guard is true, otherwise the address of zero bytes in the call's
+    /// context. So a guarded load needs no branch.
     fn guarded(
         &mut self,
         guard: &Option<Lanes>,
@@ -318,7 +319,8 @@ impl Translator<'_, '_, '_> {
             return *pointer;
         }
         let (base, offset) = self.place(self.record, at as i64);
-        // A call record does not change during a call, so these loads may move out of loops.
+        // A call record (the pointers that the caller passes to the kernel) does not change during a call, so these
+        // loads may move out of loops.
         let mut flags = MemFlagsData::trusted();
         if !self.crowded {
             flags = flags.with_readonly().with_can_move();

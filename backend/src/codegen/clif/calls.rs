@@ -1,6 +1,7 @@
 //! Calls: contractions by library functions, sorts, external functions, and other kernels of the program.
 //!
-//! The call [`record`](crate::runtime::abi) of a callee is built on the caller's stack.
+//! A kernel's only argument is its call [`record`](crate::runtime::abi), an array of pointers to the context, the
+//! workspace, the operands and the results. The caller builds the record of a callee on its stack.
 
 use super::symbols::Functions;
 use super::translate::{Translator, call};
@@ -65,7 +66,8 @@ impl Translator<'_, '_, '_> {
         Ok(())
     }
 
-    /// Emits a call of another kernel of the program, with its call record on the stack.
+    /// Emits a call of another kernel of the program. The callee's call record (pointers to its operands and results)
+    /// is on the stack.
     pub(super) fn call(&mut self, c: &Call) -> Result<(), Problem> {
         let missing = || Problem::internal(format!("{} is called before it is compiled", c.callee));
         let function = *self.kernels.get(c.callee).ok_or_else(missing)?;

@@ -1,13 +1,14 @@
 //! Code generation by Cranelift from the loop IR.
 //!
-//! Each kernel becomes a function of its call [`record`](crate::runtime::abi), callees before their callers. A long
-//! kernel is cut into several functions ([`partition`]), which an entry calls in order. Values that are live too long
-//! within a function are stored in memory ([`spill`]). Within a part, [`translate`] translates statements, with
-//! [`loops`], [`access`], [`variables`], [`dynamic_tape`], [`calls`] and [`pieces`]. [`scalar`] emits codes on single elements, and
-//! [`vector_value`] holds the values of loops with lanes.
+//! Each kernel becomes a function of its call [`record`](crate::runtime::abi), an array of pointers to its operands and
+//! results. Callees are translated before their callers. A long kernel is cut into several functions ([`partition`]),
+//! which an entry calls in order. Values that are live too long within a function are stored in memory ([`spill`]).
+//! Within such a function, [`translate`] translates statements, with [`loops`], [`access`], [`variables`],
+//! [`dynamic_tape`], [`calls`] and [`pieces`]. [`scalar`] emits codes on single elements, and [`vector_value`] holds
+//! the values of loops with lanes.
 //!
-//! A load whose guard is false loads zeros from the context instead of its element. That takes a conditional move
-//! and no branch.
+//! A load whose guard is false loads zeros from the context (the data that all kernels of a call share) instead of its
+//! element. That takes a conditional move and no branch.
 //!
 //! The code can be put into any Cranelift module: it calls functions by name ([`Symbols`]), and its constants are
 //! data of the module, so it contains no address of this process. [`crate::codegen::jit`] puts it into memory; a

@@ -38,12 +38,14 @@ pub(super) struct Parts<'a> {
     pub(super) spills: OrderedMap<ScalarId, (usize, usize)>,
     /// The bytes of the whole program's workspace, including the spills of the kernels translated so far.
     pub(super) workspace: usize,
-    /// The values (`spilled`) and variables (`variables`) that are stored in memory between their definition and their
-    /// uses in the same part, with their offsets in bytes in the program's workspace.
+    /// The values that are stored in memory between their definition and their uses in the same part, with their
+    /// offsets in bytes in the program's workspace.
     pub(super) spilled: OrderedMap<ScalarId, usize>,
+    /// The variables that are stored in memory, with their offsets in bytes in the program's workspace.
     pub(super) variables: OrderedMap<VarId, usize>,
     /// Values that must be computed at the position of their statement ([`super::spill`]).
     pub(super) pinned: OrderedSet<ScalarId>,
+    /// The offset in bytes of the memory to which pinned values are stored, and which nothing reads.
     pub(super) pin: usize,
     /// Per buffer: whether its elements are promoted to values, or are in memory.
     pub(super) buffers: SecondaryMap<BufferId, Promotion>,

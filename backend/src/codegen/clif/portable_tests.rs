@@ -1,10 +1,10 @@
 //! Tests that generated code contains no address of the process: programs are translated into a module that only stores
 //! bytes.
 //!
-//! This test checks the prerequisites of [objects](crate::codegen::object) for all functions that code calls, also for those
-//! that objects leave out. Like an object file, the module
-//! holds the bytes of each function and the names to which the functions refer. A linker could resolve every name, and
-//! the bytes contain no address of a function of this process.
+//! Code that becomes part of an [object](crate::codegen::object) file must fulfil this condition. The test checks it
+//! for all functions that generated code calls, also for those that object files do not support. Like an object file,
+//! the module holds the bytes of each function and the names to which the functions refer. A linker could resolve every
+//! name, and the bytes contain no address of a function of this process.
 
 use super::{Caller, Symbols, translate};
 use crate::codegen::target_isa::isa;

@@ -58,9 +58,9 @@ struct Generator<'a> {
     cells: BufferId,
     /// The offset in bytes of the callees' frames in the workspace.
     frame: usize,
-    /// The surrounding loops with constant trip counts (`loops`), and the indices of all surrounding loops
-    /// (`counters`).
+    /// The surrounding loops with constant trip counts, and these trip counts.
     loops: Vec<(IndexId, usize)>,
+    /// The indices of all surrounding loops.
     counters: Vec<IndexId>,
     values: Vec<Arg>,
     vars: Vec<VarId>,
@@ -432,8 +432,9 @@ impl Generator<'_> {
         (carries, begin)
     }
 
-    /// Updates the generator's state after a loop: the name of a carried array is the version that the carry reads
-    /// (`input`) again. The second buffer of a swapped pair becomes spare, since its contents are unused.
+    /// Updates the generator's state after a loop: a carried array has the name of the version that the carry reads
+    /// (`input`) again, not of the version that it writes. The second buffer of a swapped pair becomes spare, since its
+    /// contents are unused.
     fn end_loop(&mut self, carries: &[Carry]) {
         for Carry { input, output } in carries {
             for held in self.arrays.iter_mut().filter(|h| **h == *output) {
@@ -675,7 +676,7 @@ fn passed(
     };
     let (mut want, mut made, mut lanes) = (want.clone(), p.clone(), None);
     let mut text = String::new();
-    // The programs are small, so allow pieces with few operations.
+    // The programs are small, so allow concurrent loops whose pieces (iterations) have few operations.
     let machine = MachineModel { piece_operations: 1, pieces: 4, ..MachineModel::MEASURED };
     let mut context = Context { machine, ..Context::default() };
     list.observed(&mut made, &mut context, &mut |step, made| {

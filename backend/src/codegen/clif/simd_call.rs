@@ -1,5 +1,5 @@
-//! Calls of nests in vectors of 256 or 512 bits: the caller fills a row of arguments, and reads changed variables
-//! from it.
+//! Calls of loop nests that run in vectors of 256 or 512 bits: the caller fills a row of words, the nest's arguments,
+//! and reads changed variables from the row afterwards.
 
 use super::partition::Promotion;
 use super::scalar;
@@ -79,8 +79,9 @@ impl Translator<'_, '_, '_> {
         }
     }
 
-    /// Returns the names of the library functions in a statement that are called for one element at a time: functions
-    /// without a recording, and in vectors of 128 bits also functions without a version for eight elements.
+    /// Returns the names of the library functions in a statement that are called for one element at a time. In SIMD
+    /// code these are functions without a recording (a list of operations that is inlined), and in Cranelift's vectors
+    /// of 128 bits functions without a version for eight elements.
     fn one_by_one(&self, stmt: &Stmt, made: LaneCode) -> Vec<&'static str> {
         let mut names = Vec::new();
         visit(std::slice::from_ref(stmt), &mut |s| {

@@ -46,8 +46,9 @@ pub(super) struct SpillSet {
     /// The spilled values, each with its bytes in all lanes.
     pub(super) values: OrderedSet<(ScalarId, usize)>,
     pub(super) vars: OrderedSet<VarId>,
-    /// The values that are pinned (computed at their statement), and in `pin` the bytes of the largest of these values.
+    /// The values that are pinned (computed at their statement).
     pub(super) pinned: OrderedSet<ScalarId>,
+    /// The bytes of the largest pinned value in all lanes.
     pub(super) pin: usize,
 }
 

@@ -210,8 +210,8 @@ impl<'a> Functions<'a> {
         let system_v = triple.architecture == Architecture::X86_64
             && CallConv::triple_default(triple) == CallConv::SystemV;
         match self.vectors.isa {
-            // Vector versions get the row of arguments in the first register of the calling convention System V, so
-            // other conventions are refused.
+            // SIMD code gets the pointer to its row of arguments in the first register of the calling convention System
+            // V, so other conventions are refused.
             _ if !system_v => Err(Refused("wider ones are made for x86-64 on unix alone")),
             isa @ (Isa::Avx512 | Isa::Avx2) => Ok(isa),
             Isa::Baseline => Err(Refused("wider ones need avx2 and fma")),

@@ -534,7 +534,7 @@ impl Generator {
             let body = self.block();
             self.m.step(body);
         }
-        // Access every output at least once.
+        // Store to every output at least once.
         for n in 0..DTYPES.len() {
             let b = self.outputs[n];
             let mut body = Vec::new();

@@ -29,8 +29,9 @@ use tapeloom_ir::{Dtype, OrderedMap, Problem};
 #[derive(Default)]
 pub(super) struct State {
     pub(super) scalars: SecondaryMap<ScalarId, Option<Lanes>>,
-    /// Per value: `clock` (the number of translated statements) at its definition.
+    /// Per value: the number of statements that were translated up to its definition.
     pub(super) made: SecondaryMap<ScalarId, usize>,
+    /// The number of statements translated so far.
     pub(super) clock: usize,
     pub(super) vars: SecondaryMap<VarId, Option<Binding>>,
     /// The functions of concurrent loops that are called, and whose bodies are still to be emitted.
@@ -81,10 +82,11 @@ pub(super) struct Translator<'a, 'f, 'm> {
     pub(super) b: &'a mut FunctionBuilder<'f>,
     pub(super) functions: &'a mut Functions<'m>,
     pub(super) layout: Layout,
-    /// Pointers to the call record (`record`, the kernel's argument), to the context of the call (`context`), and to
-    /// the kernel's workspace (`frame`).
+    /// The pointer to the call record, the kernel's only argument: an array of pointers to operands and results.
     pub(super) record: Value,
+    /// The pointer to the context of the call, which all kernels of the call share.
     pub(super) context: Value,
+    /// The pointer to the kernel's workspace.
     pub(super) frame: Value,
     /// In the function of a concurrent loop: the private memory of the piece.
     pub(super) private: Option<Value>,
@@ -122,7 +124,8 @@ impl<'a, 'f, 'm> Translator<'a, 'f, 'm> {
         functions: &'a mut Functions<'m>,
         record: Value,
     ) -> Self {
-        // A call record does not change during a call, so these loads may be moved.
+        // A call record (the kernel's argument, an array of pointers) does not change during a call, so these loads
+        // may be moved.
         let flags = MemFlagsData::trusted().with_readonly().with_can_move();
         let context = b.ins().load(types::I64, flags, record, abi::CONTEXT as i32);
         let frame = b.ins().load(types::I64, flags, record, abi::FRAME as i32);

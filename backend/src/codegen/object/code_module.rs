@@ -1,8 +1,10 @@
-//! The module of an object: it decides which of the functions that code calls are part of the object.
+//! The module of an object (a relocatable file of machine code): it decides which of the called functions are part of
+//! the object.
 //!
-//! An object may have several programs, whose functions are emitted one program after the other ([`CodeModule::begin`]).
-//! Functions of the object have local symbols, so that two objects, of two versions, can be parts of one program. The
-//! exception is the entry. Functions of the C library and of the library that objects link are undefined symbols.
+//! An object may have several programs, whose functions are emitted one program after the other
+//! ([`CodeModule::begin`]). Functions of the object except its entry have local symbols, so that one executable can
+//! link two objects that two versions of this library have made. Functions of the C library and of the library that
+//! objects link are undefined symbols.
 
 use super::library_functions;
 use crate::codegen::clif::{Callee, Symbols};
@@ -31,7 +33,7 @@ pub(super) enum Own {
     Routines,
 }
 
-/// The module of an object.
+/// A Cranelift module that writes a relocatable object, and decides which called functions are part of it.
 pub(super) struct CodeModule<'a> {
     module: ObjectModule,
     /// The functions that the code of the current program may call.
@@ -81,7 +83,8 @@ impl<'a> CodeModule<'a> {
     #[expect(clippy::result_large_err, reason = "the error of the trait `Module`")]
     fn runtime(&mut self, name: &str, signature: &Signature) -> ModuleResult<FuncId> {
         let callee = self.symbols.callee(name);
-        // A routine is called by its number in its program, so each program has its own function for routines.
+        // A library routine is called by its number in its program, so each program has its own function that calls
+        // routines.
         let program = if matches!(callee, Some(Callee::External)) { self.program } else { "" };
         let name = format!("{program}{name}");
         if let Some(id) = self.called.get(&name) {
@@ -100,7 +103,7 @@ impl<'a> CodeModule<'a> {
             Some(Callee::Grow) => Own::Grow,
             Some(Callee::Pieces) => Own::Pieces,
             Some(Callee::External) => Own::Routines,
-            // Earlier passes and checks have replaced or refused these calls, so none is left.
+            // Contractions, sorts, limits and timers: passes have replaced these statements, or the object was refused.
             Some(Callee::Contraction | Callee::Argsort | Callee::Limit | Callee::Timer) | None => {
                 return Err(ModuleError::Undeclared(name));
             }

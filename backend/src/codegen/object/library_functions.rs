@@ -1,4 +1,4 @@
-//! Library functions of objects, emitted from their recordings.
+//! Library functions of objects, emitted from their recordings: lists of the operations that compute them.
 //!
 //! A function is part of an object if it has a [whole](tapeloom_ir::math::Recording::whole) recording, a list of
 //! operations for all arguments. In f32, results for arguments outside of the recording's interval are computed in f64
@@ -21,7 +21,8 @@ pub(super) fn outside(library: &Library, dtype: Dtype) -> Option<String> {
     match (library.name, dtype) {
         ("rem", Dtype::F64) => Some("fmod".to_owned()),
         ("rem", _) => Some("fmodf".to_owned()),
-        // For some values of its constant number, the function has a recording and may be part of the object.
+        // A function with a constant number, such as the n of `half_pow`, has a recording (a list of operations) for
+        // some numbers, so it may be part of the object.
         _ if library.number().is_some() || library.whole().is_some() => None,
         (name, _) => Some(runtime_symbol(&format!("{name}_{dtype}"))),
     }
@@ -80,7 +81,8 @@ pub(super) fn one(
     })
 }
 
-/// Emits the return of a function's value: in f32 by the recording for f32 inside of its interval, otherwise by that for f64.
+/// Emits the return of a function's value. For f32 arguments inside of the interval of the f32 recording (a list of
+/// operations), that recording computes the value; otherwise the f64 recording does.
 fn result(
     b: &mut FunctionBuilder<'_>,
     library: &Library,
@@ -109,7 +111,7 @@ fn result(
     Ok(())
 }
 
-/// Emits a function of eight elements: the address for the results, then the elements.
+/// Emits a function of eight elements. Its parameters are the address for the results, then the elements.
 pub(super) fn eight(
     module: &mut CodeModule<'_>,
     emitter: &mut Emitter,
@@ -142,8 +144,8 @@ pub(super) fn eight(
     })
 }
 
-/// Emits the operations of a recording. Returns two values: whether the result is valid for the arguments, and the
-/// result.
+/// Emits the operations of a recording of a library function. Returns two values: whether the result is valid for the
+/// arguments, and the result.
 fn operations(
     b: &mut FunctionBuilder<'_>,
     recording: &Recording,

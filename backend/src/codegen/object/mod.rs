@@ -1,9 +1,10 @@
 //! Relocatable objects: the machine code of a program as a file that programs in other languages link.
 //!
-//! [`clif`](super::clif) emits the same functions as into memory, into the module of [`code_module`]. Functions of the runtime that
-//! the code calls are emitted beside it: library functions from their recordings ([`library_functions`]), calls of library routines
-//! ([`routines`]), and the growth of tapes and the pieces of concurrent loops ([`runtime_functions`]). [`entry`] is the function that callers see; in objects whose number of
-//! rows is an argument, [`rows`] is, and calls two of these.
+//! [`clif`](super::clif) emits the same functions as for code in memory, but into the module of [`code_module`].
+//! Functions of the runtime that the code calls are emitted beside it: library functions from their recordings
+//! ([`library_functions`]), calls of library routines ([`routines`]), and the growth of tapes and the pieces of
+//! concurrent loops ([`runtime_functions`]). Callers see the function of [`entry`]. If the number of rows is an
+//! argument of the object, callers see the function of [`rows`] instead, which calls two entries.
 
 mod code_module;
 mod emitter;
@@ -40,7 +41,7 @@ pub(crate) struct ObjectCode {
     pub(crate) memory: Memory,
 }
 
-/// A verified program of an object. The last parameters of the program are the tensors `captured`.
+/// A verified program of an object. Its last parameters are the tensors `captured`: constants that were traced with it.
 #[derive(Clone, Copy)]
 pub(crate) struct Part<'a> {
     pub(crate) program: &'a Program,
@@ -180,7 +181,8 @@ fn library_functions_of(parts: &[Part<'_>]) -> Vec<Library> {
     used
 }
 
-/// Returns an error if a program calls a Rust function of the process that traced it.
+/// Returns an error if no object can be made of a program: it calls a Rust function of this process, or limits the
+/// iterations of its loops.
 fn refuse(program: &Program) -> Result<(), Problem> {
     let externals = program.externals();
     let host = externals.iter().find(|of| matches!(of.function, External::Host(_)));

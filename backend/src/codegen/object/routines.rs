@@ -26,7 +26,7 @@ pub(super) fn call(
     externals: &[Arc<ExternalSignature>],
 ) -> Result<(), Problem> {
     let failed = |e| Problem::internal(format!("a library routine of an object: {e}"));
-    // The library's function also has three words as parameters and returns a status.
+    // The library's function has three words as parameters, too, and returns a status.
     let mut of_library = signature(module, id);
     of_library.params = vec![AbiParam::new(types::I64); 3];
     let run = module.import(&runtime_symbol("routine"), &of_library).map_err(failed)?;

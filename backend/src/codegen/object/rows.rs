@@ -29,7 +29,7 @@ use tapeloom_ir::{ArrayType, Dtype, Line, Problem};
 /// An argument or a result of the entry.
 #[derive(Clone, Debug)]
 pub(crate) struct RowArray {
-    /// The type of one row's part if there is a part for each row, otherwise of the whole array.
+    /// The type of the array; if there is a part for each row, the type of one row's part.
     pub(crate) ty: ArrayType,
     /// Whether the array has a part for each row.
     pub(crate) per_row: bool,
@@ -138,8 +138,9 @@ struct Calls<'a> {
 }
 
 impl Calls<'_> {
-    /// Emits a loop that calls a program as long as enough rows are left. `state`, before and after the loop, is the
-    /// number of rows that are done, and the largest number of bytes that a call took of the arena.
+    /// Emits a loop that calls a program as long as enough rows are left. `state` has two values: the number of rows
+    /// that are done, and the largest number of bytes that a call took of the arena (memory for tapes). The function
+    /// takes them before the loop and returns them after the loop.
     fn emit(
         &self,
         b: &mut FunctionBuilder<'_>,

@@ -17,8 +17,8 @@ const CAPACITY: i32 = offset_of!(State, capacity) as i32;
 const CHUNKS: i32 = offset_of!(State, chunks) as i32;
 const RECORD: i32 = offset_of!(State, record) as i32;
 
-/// Emits `grow(context, tape, index)`: gives a tape chunks of the caller's arena, up to the one that holds the record
-/// `index`. Returns a status: 0, or that the arena is full.
+/// Emits `grow(context, tape, index)`: gives a tape chunks (blocks of records) of the caller's arena, up to the chunk
+/// that holds record `index`. Returns a status: 0, or that the arena is full.
 ///
 /// The sizes of chunks are those of [`tape_chunks`](crate::loop_ir::tape_chunks).
 pub(super) fn grow(

@@ -175,8 +175,8 @@ impl Conversion {
 pub(crate) struct LoopId(u32);
 entity_impl!(LoopId, "l");
 
-/// The base address of accesses in a loop with lanes: a pointer from the row, advanced by the outer loops' counters
-/// times their strides.
+/// The base address of accesses in a loop with lanes: a pointer from the row (the nest's arguments), advanced by the
+/// outer loops' counters times their strides.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Stream {
     /// The index of the word that holds the pointer in the row (the nest's arguments).
@@ -387,8 +387,9 @@ pub(crate) enum Inst {
         access: Access,
         guard: Option<Reg>,
     },
-    /// Calls the scalar function whose address is a word of the row, element by element, with `args` and, for some
-    /// functions, a constant number. Elements without a call keep their value in `to`.
+    /// Calls a scalar function, whose address is a word of the row (the nest's arguments), element by element. The
+    /// arguments are `args` and, for some functions, a constant number. Elements without a call keep their value in
+    /// `to`.
     Call {
         ty: Ty,
         word: usize,

@@ -31,7 +31,8 @@ impl Guarded {
         let mut pages = region::alloc(room + 2 * page, Protection::READ_WRITE).unwrap();
         let at = if at_end { page + room - bytes.len() } else { page };
         let base = pages.as_mut_ptr::<u8>();
-        // SAFETY: the bytes are in the mapped pages, and nothing refers to the two pages that become protected.
+        // SAFETY: `at + bytes.len()` is within the mapped pages, and nothing refers to the two pages that become
+        // protected.
         unsafe {
             base.add(at).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
             for forbidden in [base, base.add(page + room)] {
@@ -119,7 +120,8 @@ fn runs(p: &Program, set: Isa, args: &[Tensor], wanted: &[Tensor]) -> bool {
 fn run(p: &Program, compiled: &Compiled, args: &[Tensor], wanted: &[Tensor]) {
     let Compiled { unit, bytes: code } = compiled;
     let mut text = region::alloc(code.len(), Protection::READ_WRITE).unwrap();
-    // SAFETY: the code fits in its pages, which become executable and are not written afterwards.
+    // SAFETY: the code fits in its pages, which become executable and are not written afterwards. SIMD code is a
+    // function of System V with one pointer as argument.
     let f: extern "sysv64" fn(*mut u64) = unsafe {
         text.as_mut_ptr::<u8>().copy_from_nonoverlapping(code.as_ptr(), code.len());
         region::protect(text.as_ptr::<u8>(), code.len(), Protection::READ_EXECUTE).unwrap();
@@ -152,7 +154,8 @@ fn run(p: &Program, compiled: &Compiled, args: &[Tensor], wanted: &[Tensor]) {
             let start = arrays[id.index()].start();
             for (i, want) in wanted[n].literals().enumerate() {
                 let mut element = [0; 8];
-                // SAFETY: the buffer has more than `i` elements of `size` bytes, so the bytes are in its pages.
+                // SAFETY: the output has more than `i` elements of `size` bytes, which lie between the protected
+                // pages.
                 unsafe { start.add(i * size).copy_to_nonoverlapping(element.as_mut_ptr(), size) };
                 let got = literal(b.ty.dtype, &element[..size]);
                 assert!(same(got, want), "output {n} element {i}: {got}, want {want}\n{p}");

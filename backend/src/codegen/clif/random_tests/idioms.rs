@@ -101,8 +101,8 @@ impl Generator<'_> {
     fn product(&mut self, body: &mut Vec<Stmt>) {
         let (m, n) = (self.r.of(&[4, 8]), self.r.of(&[8, 9]));
         // `step` is the distance between rows, which overlap since arrays are short. With distance 1, columns are
-        // contiguous, too: a contraction then adds in program order, and a loop in lanes. So distance 1 requires sums
-        // that are exact in any order (`contracts`).
+        // contiguous, too. Then a contraction adds its terms in program order, but the loop that it replaces adds them
+        // in lanes. So distance 1 requires sums that are exact in any order (`contracts`).
         let step = if self.contracts { self.r.of(&[1, 2]) } else { 2 };
         if self.size < step * m + n {
             return;

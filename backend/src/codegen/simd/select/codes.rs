@@ -270,8 +270,8 @@ impl Select<'_> {
         Ok(self.converted(by, ty, x))
     }
 
-    /// Emits a conversion of one vector. The result of a uniform value must fill a whole machine register with equal
-    /// elements.
+    /// Emits a conversion of one vector. If the value is uniform (equal in all elements), its result must fill a whole
+    /// machine register with equal elements.
     fn converted(&mut self, by: Conversion, ty: Ty, x: Reg) -> Reg {
         let (from, to) = by.lanes();
         let wide = from.bytes().max(to.bytes());

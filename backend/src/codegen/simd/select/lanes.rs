@@ -1,4 +1,4 @@
-//! Loops with lanes: full strips of vectors, the remaining elements, and folds.
+//! Loops with lanes: full strips (the vectors of one iteration), the remaining elements, and folds.
 
 use super::{Refused, Select, Strip, Val, class, lane};
 use crate::codegen::simd::form::{Binary, Class, Inst, Lane, Logic, Order, Reg, Ty};

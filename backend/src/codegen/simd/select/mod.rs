@@ -189,8 +189,9 @@ pub(super) struct Select<'a> {
     nans: OrderedMap<VarId, Val>,
     /// Whether the result of the instruction being selected is uniform, that is, equal in all elements.
     uniform: bool,
-    /// The variables that the nest assigns (`assigned`), and the values that it defines (`defined`).
+    /// The variables that the nest assigns.
     assigned: OrderedSet<VarId>,
+    /// The values that the nest defines.
     defined: OrderedSet<ScalarId>,
 }
 
@@ -523,7 +524,8 @@ impl Select<'_> {
         self.make(Class::Mask, |to| Inst::Truth { to, all })
     }
 
-    /// Emits a comparison. A uniform mask must have a truth value for each four-byte element of a whole register.
+    /// Emits a comparison. A uniform mask (equal for all elements) must have a truth value for each four-byte element
+    /// of a whole register.
     pub(super) fn compare(&mut self, order: Order, signed: bool, ty: Ty, x: Reg, y: Reg) -> Reg {
         let to = self.make(Class::Mask, |to| Inst::Compare { order, signed, ty, to, x, y });
         if self.uniform && ty.lane.bytes() == 8 {

@@ -31,8 +31,8 @@ pub(crate) struct Assembler {
     failed: Option<String>,
 }
 
-/// The placeholder for the distance to a constant, in bytes; `finish` replaces the placeholder. Less the address of any
-/// instruction, the placeholder fits in 32 bits.
+/// The placeholder for the distance to a constant, in bytes; `finish` replaces the placeholder. The difference of the
+/// placeholder and any instruction's address must fit in 32 bits.
 const FAR: i64 = 1 << 30;
 
 /// The alignment of the constants after the code, in bytes.

@@ -59,16 +59,17 @@ pub(crate) struct Machine {
     pub(super) operands: [u8; 2],
     /// The number of the scratch register for a result whose location is the frame.
     pub(super) result: u8,
-    /// The instructions that load (`load`) and store (`store`) a whole vector at an unaligned address.
+    /// The instruction that loads a whole vector from an unaligned address.
     pub(super) load: Code,
+    /// The instruction that stores a whole vector at an unaligned address.
     pub(super) store: Code,
     /// The instruction that copies a vector register.
     pub(super) copy: Code,
     /// The instructions that repeat a number from memory in every element: for numbers of eight bytes, and of four.
     pub(super) broadcast: [Code; 2],
-    /// The instructions that load (`load_one`) and store (`store_one`) only the first element of a vector: for elements
-    /// of eight bytes, and of four.
+    /// The instructions that load only the first element of a vector: for elements of eight bytes, and of four.
     pub(super) load_one: [Code; 2],
+    /// The instructions that store only the first element of a vector: for elements of eight bytes, and of four.
     pub(super) store_one: [Code; 2],
     /// The instruction that moves the first eight bytes of a vector to a general register.
     pub(super) to_general: Code,

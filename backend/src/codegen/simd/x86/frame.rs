@@ -23,19 +23,21 @@ pub(super) struct Frame {
     pub(super) masks: usize,
     pub(super) counters: usize,
     pub(super) streams: usize,
-    /// The offsets of a call's arguments (three vectors) and of its result (`results`, one vector).
+    /// The offset of a call's arguments (three vectors).
     pub(super) arguments: usize,
+    /// The offset of a call's result (one vector).
     pub(super) results: usize,
-    /// The offsets of the registers saved around a call: vector registers (`saved`), then mask registers, then general
-    /// registers.
+    /// The offset of the vector registers that are saved around a call.
     pub(super) saved: usize,
+    /// The offset of the mask registers that are saved around a call.
     pub(super) saved_masks: usize,
+    /// The offset of the general registers that are saved around a call.
     pub(super) saved_general: usize,
     /// The offset of three vectors whose elements are accessed one by one; used if masks are in vector registers.
     pub(super) elements: usize,
-    /// The offsets of two words of a call: the mask of remaining elements (`left`), and the current element's index
-    /// (`element`).
+    /// The offset of the mask of elements for which a call still has to run, a word.
     pub(super) left: usize,
+    /// The offset of the index of the element for which a call runs now, a word.
     pub(super) element: usize,
     pub(super) bytes: usize,
 }
