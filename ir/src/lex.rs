@@ -13,7 +13,7 @@ pub(crate) enum Tok<'t> {
     Value(&'t str),
     /// A function: `@loss` without the `@`.
     Func(&'t str),
-    /// A host: `&spline` without the `&`.
+    /// A host (a Rust function that programs call): `&spline` without the `&`.
     Host(&'t str),
     /// A word: `mul`, `func`, `f64`, `true`.
     Word(&'t str),
@@ -95,8 +95,8 @@ pub(crate) fn lex(text: &str) -> Vec<Token<'_>> {
     tokens
 }
 
-/// Returns the token at the beginning of `rest`, whose first character is `c`, and its length in bytes; for white
-/// space no token.
+/// Returns the token at the beginning of `rest`, whose first character is `c`, and the token's length in bytes.
+/// If `c` is white space, returns no token, and the length of `c`.
 fn token(c: char, rest: &str) -> (Option<Tok<'_>>, usize) {
     let name = |from: usize| {
         let length = rest[from..].find(|c| !in_name(c)).unwrap_or(rest.len() - from);

@@ -17,7 +17,7 @@ pub struct PlanRequest {
     /// The number of runs of the function during the whole program. Each run saves its own residuals.
     pub runs: usize,
     /// Whether the forward function and the linear function will become parts of one function. If so, recomputation
-    /// reads its inputs through barriers, so that CSE does not merge it with the forward function.
+    /// reads its inputs through barriers, so that CSE does not merge the recomputation with the forward function.
     pub together: bool,
     /// The packing of residuals: the number of bits of each.
     pub bits: Bits,
@@ -99,8 +99,8 @@ impl Amortization {
         Amortization { context, ..self }
     }
 
-    /// Returns this amortization in the body of a loop, which runs `iterations` times per run of the function
-    /// around it.
+    /// Returns this amortization in the body of a loop that runs its body `iterations` times in each run of the
+    /// function around the loop.
     #[must_use]
     pub fn inside(self, iterations: usize) -> Amortization {
         let times = u32::try_from(iterations).unwrap_or(u32::MAX);
@@ -146,7 +146,7 @@ pub enum Price {
     /// A value that is the same in all iterations costs its bytes, spread over the iterations. A value that depends
     /// only on values of this kind is computed once for all iterations.
     Constant(Amortization),
-    /// A value that is not the same in all iterations costs its bytes, spread over the iterations that share it.
+    /// A value that is not the same in all iterations costs its bytes, spread over the iterations that share the value.
     Bytes(Amortization),
 }
 

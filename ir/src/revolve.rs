@@ -46,7 +46,7 @@ pub enum Action {
     Ahead(usize),
     /// Loads the current carry from this slot.
     Take(usize),
-    /// Reverses the iteration with this index; the current carry must be the one with which it begins.
+    /// Reverses the iteration with this index; the current carry must be the carry with which this iteration begins.
     Back(usize),
 }
 

@@ -30,7 +30,7 @@ const WHOLE: &str = "_";
 /// The word of a partition spec for an axis of an array whose division the compiler chooses.
 const OPEN: &str = "open";
 
-/// The largest number of devices of a mesh. With it, the numbers of devices and parts cannot overflow.
+/// The largest number of devices of a mesh. With this limit, the numbers of devices and parts cannot overflow.
 const MOST_DEVICES: usize = 1 << 20;
 
 /// Devices along named axes. A mesh prints as `data=4, model=2`, and is parsed from this text.
@@ -180,7 +180,8 @@ impl PartitionSpec {
         })
     }
 
-    /// Returns, for each axis of an array of this rank, the mesh axes along which it is divided; `None` if it is open.
+    /// Returns, for each axis of an array of this rank, the mesh axes along which the array's axis is divided; `None`
+    /// if its word is `open`, so that the compiler chooses.
     pub fn axes(&self, rank: usize) -> Vec<Option<Vec<&str>>> {
         let given = self.divisions().map(|division| match division {
             Word::Along(names) => Some(names.split('.').collect()),

@@ -55,8 +55,8 @@ impl Parted for Cbrt {
         let m = a.plus_bits(minus_three_k.shift_left(bits));
 
         let z = series(INVERSE_ROOT, m);
-        // With e = 1 - m z³, the exact inverse root is z / (1 - e)^(1/3). The next lines multiply z by the first terms
-        // of that series in e.
+        // With e = 1 - m z³ for the guess z, the exact inverse cube root of m is z / (1 - e)^(1/3). The next lines
+        // multiply z by the first terms of that series in e.
         let e = (-(m * z * z)).fma(z, one);
         let [c2, c3] = [(2.0 / 9.0, 2.0 / 9.0), (14.0 / 81.0, 14.0 / 81.0)]
             .map(|(wide, narrow)| N::of(N::Float::either(wide, narrow)));

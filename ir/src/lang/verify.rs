@@ -60,7 +60,8 @@ pub(crate) fn verify_function(module: &Module, f: &Function) -> Vec<VerifyError>
 struct Verifier<'a> {
     module: &'a Module,
     f: &'a Function,
-    /// Per value defined so far: its linearity; `None` for values not yet defined.
+    /// Per value defined so far: whether it is constant, zero or linear in the linear parameters. `None` for values
+    /// not yet defined.
     linearity: SecondaryMap<ValueId, Option<Linearity>>,
     errors: Vec<VerifyError>,
 }

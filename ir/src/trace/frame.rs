@@ -64,8 +64,8 @@ pub(super) struct Frame {
     pub(super) id: u64,
     pub(super) draft: Draft,
     pub(super) context: Context,
-    /// Whether a composed operation opened the frame. If so, contexts name that operation, which the user called, and
-    /// not the transform that it calls.
+    /// Whether a composed operation (one that emits other operations or calls a transform) opened the frame. If so,
+    /// contexts name that operation, which the user called, and not the transform that it calls.
     composed: bool,
     pub(super) runs: Runs,
     /// The values captured from enclosing frames (functions under construction), in the order of the extra parameters:
@@ -118,15 +118,16 @@ pub(super) struct Trace {
     pub(super) closed: OrderedMap<u64, Context>,
     /// All states (mutable variables) of the trace, by the state's number.
     pub(super) states: OrderedMap<u64, StateEntry>,
-    /// Whether the trace has a boundary (`jit`, `run`, `record`) that returns its errors.
+    /// Whether the trace has a boundary: a call of `jit`, `run` or `record`, which returns the errors of the trace.
     pub(super) bounded: bool,
-    /// The recording, if the outermost frame is evaluated while it grows.
+    /// The recording, if the equations of the outermost frame (function under construction) are evaluated as they are
+    /// added; else `None`.
     pub(super) recording: Option<Box<Recording>>,
     /// Values that callers store by `remember` until the trace ends, by the caller's number.
     pub(super) memo: OrderedMap<u64, Vec<Box<dyn Any>>>,
 }
 
-/// The reason why a handle cannot be used in the current frame.
+/// The reason why a handle cannot be used in the function that is being traced.
 struct Escape(Problem);
 
 impl Trace {
@@ -173,7 +174,7 @@ impl Trace {
         self.frames.len() - 1
     }
 
-    /// Returns the type of a handle; `None` if its frame is not open in this trace.
+    /// Returns the type of a handle; `None` if its frame (function under construction) is not open in this trace.
     pub(super) fn type_of(&self, h: Handle) -> Option<Type> {
         match h.atom {
             Atom::Literal(l) => Some(Type::scalar(l.dtype)),
@@ -218,8 +219,8 @@ impl Trace {
         Ok(atom)
     }
 
-    /// Returns a description of the owner of a handle whose frame is not open: a closure that has returned, or
-    /// another trace.
+    /// Returns a description of the owner of a handle whose frame (function under construction) is not open: a closure
+    /// that has returned, or another trace.
     pub(super) fn owner_of(&self, frame: u64) -> String {
         match self.closed.get(&frame) {
             Some(context) => format!("{context}, which has returned"),
@@ -351,8 +352,8 @@ impl Trace {
         }
     }
 
-    /// Returns the type of a handle. If its frame is not open in this trace, records that error at `at` and returns
-    /// `None`.
+    /// Returns the type of a handle. If the handle's frame (function under construction) is not open in this trace,
+    /// records that error at `at` and returns `None`.
     pub(super) fn type_or_escape(&mut self, h: Handle, at: Loc) -> Option<Type> {
         let known = self.type_of(h);
         if known.is_none() {
@@ -362,8 +363,8 @@ impl Trace {
         known
     }
 
-    /// Returns whether a handle is poison (a placeholder for the result of a wrong operation), or its frame is not
-    /// open.
+    /// Returns whether a handle is poison (a placeholder for the result of a wrong operation), or its frame (function
+    /// under construction) is not open.
     pub(super) fn is_poison(&self, h: Handle) -> bool {
         let frame = self.frames.iter().rev().find(|f| f.id == h.frame);
         h.atom.value().is_some() && frame.is_none_or(|f| f.is_poison(h.atom))
@@ -398,8 +399,8 @@ impl Trace {
         self.push(Diagnostic { problem, at, notes, context: Vec::new() });
     }
 
-    /// Returns the contexts of all frames, innermost first. Frames that one composed operation opened inside each other
-    /// are listed once.
+    /// Returns the contexts of all frames (functions under construction), innermost first. Frames that one composed
+    /// operation opened inside each other are listed once.
     pub(super) fn contexts(&self) -> Vec<Context> {
         let mut listed: Vec<&Frame> = self.frames.iter().rev().collect();
         listed.dedup_by(|outer, inner| {
@@ -420,8 +421,8 @@ impl Trace {
         }
     }
 
-    /// Returns the results as atoms of the top frame; `None` for a placeholder after an error, and for a value used
-    /// outside its trace.
+    /// Returns the results as atoms of the top frame (the innermost function under construction); `None` for a
+    /// placeholder after an error, and for a value used outside its trace.
     pub(super) fn results(&mut self, results: &[Handle], at: Loc) -> Vec<Option<Atom>> {
         let mut atoms = Vec::with_capacity(results.len());
         for h in results {

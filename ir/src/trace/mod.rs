@@ -152,8 +152,8 @@ pub struct Traced<R> {
     pub output: R,
 }
 
-/// Traces an outermost closure, as `jit` and `run` do. The closure gets handles of the parameters, and returns
-/// handles of its results and another value.
+/// Traces an outermost closure, as `jit` and `run` do. The closure gets handles of the parameters, and returns handles
+/// of its results and a value of type `R`.
 ///
 /// # Errors
 /// Returns all errors recorded while the closure ran, without those that are consequences of others.
@@ -240,7 +240,8 @@ pub fn bind1(op: impl Into<Op>, operands: &[Handle], at: Loc) -> Handle {
     bind(op, operands, at).first().copied().unwrap_or(escaped_placeholder(at))
 }
 
-/// Returns a handle of a concrete tensor: a hidden parameter of the outermost function, one per buffer.
+/// Returns a handle of a concrete tensor. The tensor becomes a hidden parameter of the outermost function; tensors with
+/// the same buffer and type share one parameter.
 pub fn capture(tensor: &Tensor, at: Loc) -> Handle {
     with_trace(|t| t.capture(tensor, at)).unwrap_or(escaped_placeholder(at))
 }
@@ -270,8 +271,9 @@ pub fn record(problem: Problem, operands: &[Handle], at: Loc) {
     with_trace(|t| t.record(problem, operands, at));
 }
 
-/// Runs the body of a composed operation that users call `name`. If a problem is recorded meanwhile, its message
-/// says that it arose in `name`, unless it contains that name. Of nested operations, the outermost name is shown.
+/// Runs the body of a composed operation (one that emits other operations or calls a transform), which users call
+/// `name`. If a problem is recorded meanwhile, its message says that it arose in `name`, unless the message contains
+/// that name. Of nested operations, the outermost name is shown.
 pub fn within<T>(name: &'static str, body: impl FnOnce() -> T) -> T {
     named(WITHIN.get().or(Some(name)), body)
 }
@@ -293,7 +295,8 @@ fn named<T>(name: Option<&'static str>, body: impl FnOnce() -> T) -> T {
     body()
 }
 
-/// Records a diagnostic. `inside` is a transform that is under way although its frame is closed.
+/// Records a diagnostic. `inside` is a transform that is under way although its frame (function under construction) is
+/// closed.
 pub fn report(mut diagnostic: Diagnostic, inside: Option<Context>) {
     with_trace(|t| {
         diagnostic.context.extend(inside);
@@ -334,8 +337,8 @@ pub fn is_nowhere(h: Handle) -> bool {
     h.frame == NOWHERE && h.atom.value().is_some()
 }
 
-/// Returns a number that no other call of this function in the process returns. Such numbers identify frames,
-/// states and entries of [`remember`].
+/// Returns a number that no other call of this function in the process returns. Such numbers identify frames (functions
+/// under construction), states (mutable variables) and entries of [`remember`].
 pub fn unique() -> u64 {
     NEXT_FRAME.fetch_add(1, Ordering::Relaxed)
 }

@@ -26,8 +26,8 @@ use crate::lang::stack::{DEEPEST_CLOSURE, too_deep};
 use crate::lang::types::{Dtype, Type};
 use std::panic::resume_unwind;
 
-/// An open frame, whose closure is about to run or runs. If an `Opened` is dropped without being closed, as after a
-/// panic of the closure, its frame is discarded.
+/// An open frame (a function under construction), whose closure is about to run or runs. If an `Opened` is dropped
+/// without being closed, as after a panic of the closure, its frame is discarded.
 pub struct Opened {
     context: Context,
     params: Vec<Handle>,
@@ -37,12 +37,15 @@ pub struct Opened {
 /// A closure that was traced in an inner frame and has become a function.
 #[derive(Debug, Default)]
 pub struct Closed {
-    /// The function; its parameters are the declared ones, followed by one per capture. `None` after an error.
+    /// The function; its parameters are the declared ones, followed by one for each entry of `captures`. `None` after
+    /// an error.
     pub function: Option<FuncId>,
-    /// The values of enclosing frames to pass after the arguments, in the order of the function's last parameters.
+    /// The handles of enclosing functions to pass after the arguments, in the order of the function's last
+    /// parameters.
     pub captures: Vec<Handle>,
-    /// The states from outside that the function reads or writes: for each, the capture that has its value, and the
-    /// extra result (after the closure's own) that has its new value, if any.
+    /// The states (mutable variables) made outside that the function reads or writes: for each, the entry of
+    /// `captures` that is its value before the call, and the extra result (after the closure's own) that is its new
+    /// value, if any.
     pub held: Vec<CapturedState>,
     /// The types of the results; guesses for placeholders after an error.
     pub types: Vec<Type>,
@@ -52,19 +55,20 @@ pub struct Closed {
     pub born: Vec<Loc>,
 }
 
-/// Opens a frame in the current trace for a closure that is run as a function: transforms may change it.
+/// Opens a frame (a function under construction) in the current trace for a closure that is run as a function:
+/// transforms may change it.
 pub fn frame(transform: &'static str, at: Loc, params: &[Param]) -> Opened {
     Opened::new(Context { transform, at }, params, Runs::AsFunction)
 }
 
-/// Opens a frame for a closure that is run in place: the body of a loop, a branch. Unlike in [`frame()`], the closure
-/// may write state from outside. The field [`Closed::held`] lists that state.
+/// Opens a frame (a function under construction) for a closure that is run in place: the body of a loop, a branch.
+/// Unlike in [`frame()`], the closure may write state from outside. The field [`Closed::held`] lists that state.
 pub fn body(transform: &'static str, at: Loc, params: &[Param]) -> Opened {
     Opened::new(Context { transform, at }, params, Runs::InPlace)
 }
 
-/// Opens a frame for a closure that solves an equation. Its function is never differentiated, since the derivative of
-/// the solution follows from the equation. See [`solving`].
+/// Opens a frame (a function under construction) for a closure that solves an equation. The closure's function is
+/// never differentiated, since the derivative of the solution follows from the equation. See [`solving`].
 pub fn solver(transform: &'static str, at: Loc, params: &[Param]) -> Opened {
     Opened::new(Context { transform, at }, params, Runs::AsSolver)
 }
@@ -84,7 +88,8 @@ impl Opened {
         let depth = with_trace(|t| t.frames.len()).unwrap_or(0);
         if depth > DEEPEST_CLOSURE {
             // The number of results is not known until the closure has run, and the closure may recurse until the
-            // stack overflows. So unwind to the boundary, as a panic does; the boundary returns the recorded error.
+            // stack overflows. So unwind to the boundary (the call of `jit`, `run` or `record`), as a panic does; the
+            // boundary returns the recorded error.
             let what = "the closures of transforms, outlines and jits";
             record(too_deep(what, depth, DEEPEST_CLOSURE), &[], context.at);
             resume_unwind(Box::new(Stop));

@@ -56,7 +56,7 @@ pub struct CapturedState {
 /// The entry for a state in its trace: name, type and where it was made and ended.
 #[derive(Debug)]
 pub(super) struct StateEntry {
-    /// The number of the frame in which the state was made.
+    /// The number of the frame (function under construction) in which the state was made.
     home: u64,
     name: &'static str,
     ty: Type,
@@ -79,8 +79,9 @@ impl State {
         State::of("Ref", value, None, at)
     }
 
-    /// Makes a state that error messages call `name`, with the initial value `value`. The state belongs to `frame`
-    /// if that frame is open, else to the top frame. `value` must belong to the state's frame or to one below it.
+    /// Makes a state that error messages call `name`, with the initial value `value`. The state belongs to the frame
+    /// (function under construction) with the number `frame` if that frame is open, else to the top frame. `value` must
+    /// belong to the state's frame or to one below it.
     pub fn of(name: &'static str, value: Handle, frame: Option<u64>, at: Loc) -> State {
         let number = super::unique();
         let state = State { number, name, born: at, not_send: PhantomData };
@@ -114,7 +115,8 @@ impl State {
         self.with(Access::Read, what, at).unwrap_or_else(|| self.poison(at))
     }
 
-    /// Replaces the value of the state by another of its type. If that is not allowed here, records a problem.
+    /// Replaces the value of the state by another value of the same type. If that is not allowed here, records a
+    /// problem.
     pub fn set(self, value: Handle, what: &'static str, at: Loc) {
         let (Some(_), Some(ty)) = (self.with(Access::Write, what, at), self.ty()) else { return };
         let given = super::type_of(value, at);
@@ -146,8 +148,8 @@ impl State {
         value.unwrap_or_else(|| self.poison(at))
     }
 
-    /// Returns the value that a function called now would read; `None` if the state has ended, or its frame is
-    /// closed.
+    /// Returns the state's value at this point of the closure being traced, which a function called here would read.
+    /// Returns `None` if the state has ended, or its frame (function under construction) is closed.
     pub fn now(self) -> Option<Handle> {
         with_trace(|t| {
             let home = t.frame_index(self)?;
@@ -158,8 +160,9 @@ impl State {
         .flatten()
     }
 
-    /// Returns the innermost closure being traced that may not write to the state, since it is a function and the
-    /// state was made outside it: the closure's frame, and the transform to which it was given.
+    /// Returns the innermost closure being traced that may not write to the state, because the closure becomes a
+    /// function and the state was made outside it. Returns the number of the closure's frame, and the transform that
+    /// got the closure.
     pub fn barred(self) -> Option<(u64, Context)> {
         with_trace(|t| {
             let home = t.frame_index(self)?;
@@ -174,7 +177,8 @@ impl State {
         with_trace(|t| t.refuse(self, problem, at));
     }
 
-    /// Sets the state's value in the top frame, after the call of a function that has written the state.
+    /// Sets the state's value in the top frame (the innermost function under construction), after the call of a
+    /// function that has written the state.
     pub fn put(self, value: Handle) {
         with_trace(|t| {
             if let Some(frame) = t.frames.last_mut() {
@@ -183,8 +187,8 @@ impl State {
         });
     }
 
-    /// Sets the state's value in the top frame to a placeholder, after a call that failed and would have written the
-    /// state.
+    /// Sets the state's value in the top frame (the innermost function under construction) to a placeholder, after a
+    /// call that failed and would have written the state.
     pub fn spoil(self, at: Loc) {
         self.put(self.poison(at));
     }
@@ -208,8 +212,8 @@ impl State {
     }
 }
 
-/// Runs `f` while the frame `frame` and all frames inside it are off the stack: `f` emits its equations into the
-/// enclosing frame, in front of the call of the closure traced in `frame`.
+/// Runs `f` while the frame (function under construction) with the number `frame` and all frames inside it are off the
+/// stack: `f` emits its equations into the enclosing frame, in front of the call of the closure traced in `frame`.
 pub fn around<T>(frame: u64, f: impl FnOnce() -> T) -> T {
     /// A guard that puts the frames back on the stack, even if `f` panics.
     struct RestoreFrames(Vec<Frame>);
@@ -296,8 +300,9 @@ impl Trace {
         self.push(Diagnostic { problem, at, notes, context: Vec::new() });
     }
 
-    /// Returns the current value of a state in frame `i`. If that frame has not used the state before, captures its
-    /// value from the enclosing frame. `home` is the index of the frame that made the state.
+    /// Returns the current value of a state in frame `i` (of the stack of functions under construction). If that frame
+    /// has not used the state before, captures its value from the enclosing frame. `home` is the index of the frame in
+    /// which the state was made.
     fn version(&mut self, state: State, home: usize, i: usize) -> Handle {
         if let Some(now) = self.frames[i].states.get(&state.number) {
             return *now;
@@ -316,8 +321,8 @@ impl Trace {
         now
     }
 
-    /// Returns the states from outside that the top frame uses, each with its capture, and the last values of those
-    /// that the frame has written.
+    /// Returns the states from outside that the top frame (the innermost function under construction) uses, each with
+    /// its capture, and the last values of the states that the frame has written.
     pub(super) fn held(&mut self) -> (Vec<CapturedState>, Vec<Handle>) {
         let Some(frame) = self.frames.last() else { return Default::default() };
         let mut last = Vec::new();

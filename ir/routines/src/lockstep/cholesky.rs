@@ -7,8 +7,8 @@ use crate::lockstep::pack::{Lanes, Truth};
 use crate::real::{Failed, Real};
 use crate::scratch::{Scratch, ScratchSize};
 
-/// The buffers of a Cholesky factorisation in lockstep, `a[n, n] -> l[n, n]`. The strict upper triangle of `a` is
-/// not read.
+/// The buffers of a Cholesky factorisation in lockstep (one batch member per vector lane), `a[n, n] -> l[n, n]`.
+/// The strict upper triangle of `a` is not read.
 pub(super) struct Cholesky<'a, T> {
     pub(super) n: usize,
     pub(super) a: &'a [T],

@@ -7,8 +7,8 @@ use crate::lockstep::rotation::{Order, Rotation, SWEEPS, direct, sort};
 use crate::real::{Failed, Real, largest};
 use crate::scratch::{Scratch, ScratchSize};
 
-/// The buffers of a symmetric eigenvalue decomposition in lockstep, `a[n, n] -> values[n], vectors[n, n]`. The
-/// strict upper triangle of `a` is not read.
+/// The buffers of a symmetric eigenvalue decomposition in lockstep (one batch member per vector lane),
+/// `a[n, n] -> values[n], vectors[n, n]`. The strict upper triangle of `a` is not read.
 pub(super) struct Eigh<'a, T> {
     pub(super) n: usize,
     pub(super) a: &'a [T],

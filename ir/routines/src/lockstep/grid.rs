@@ -117,13 +117,13 @@ impl<'a, L: Lanes> Grid<'a, L> {
         Ok(Grid { lanes, rows, columns, packs: scratch.take(rows * columns)? })
     }
 
-    /// Returns the pack of row `i` and column `j`.
+    /// Returns the pack (vector register, one lane per batch member) of row `i` and column `j`.
     #[inline(always)]
     pub(super) fn at(&self, i: usize, j: usize) -> Pack<L> {
         Pack { lanes: self.lanes, numbers: self.packs[i * self.columns + j] }
     }
 
-    /// Writes the pack of row `i` and column `j`.
+    /// Writes the pack (vector register, one lane per batch member) of row `i` and column `j`.
     #[inline(always)]
     pub(super) fn set(&mut self, i: usize, j: usize, x: Pack<L>) {
         self.packs[i * self.columns + j] = x.numbers;

@@ -8,7 +8,8 @@ use crate::lu::Results;
 use crate::real::{Failed, Real, all_finite};
 use crate::scratch::{Scratch, ScratchSize};
 
-/// The buffers of an LU factorisation in lockstep, `a[m, n] -> packed[m, n], pivots[k], permutation[m]`.
+/// The buffers of an LU factorisation in lockstep (one batch member per vector lane),
+/// `a[m, n] -> packed[m, n], pivots[k], permutation[m]`.
 pub(super) struct Lu<'a, T> {
     pub(super) shape: [usize; 2],
     pub(super) a: &'a [T],

@@ -51,8 +51,8 @@ use crate::triangular::Triangle;
 /// ```
 const MOST: usize = 16;
 
-/// Returns the scratch memory of a routine in lockstep; `None` if the routine does not run in lockstep. The
-/// choice depends on the routine alone, never on the batch.
+/// Returns the scratch memory of a routine in lockstep (one batch member per vector lane); `None` if the routine does
+/// not run in lockstep. The choice depends on the routine alone, never on the batch.
 pub(crate) fn need(routine: &Routine) -> Option<ScratchSize> {
     let small = |m: usize, n: usize| 0 < m.min(n) && m.max(n) <= MOST;
     match *routine {
@@ -85,7 +85,7 @@ pub(crate) fn need(routine: &Routine) -> Option<ScratchSize> {
     }
 }
 
-/// Runs the routine in lockstep on all batch members.
+/// Runs the routine in lockstep (one batch member per vector lane) on all batch members.
 pub(crate) fn run<T: Real>(
     routine: &Routine,
     members: usize,
@@ -158,7 +158,7 @@ fn svd_width([m, n]: [usize; 2], vectors: SvdVectors) -> usize {
     }
 }
 
-/// A routine in lockstep, written for registers with any number of lanes.
+/// A routine in lockstep (one batch member per lane), written for vector registers with any number of lanes.
 trait Lockstep<T: Real> {
     fn run<L: Lanes<Number = T>>(
         self,

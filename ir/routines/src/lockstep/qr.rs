@@ -6,8 +6,8 @@ use crate::lockstep::pack::Lanes;
 use crate::real::{Failed, Real, largest};
 use crate::scratch::{Scratch, ScratchSize};
 
-/// The buffers of a QR factorisation in lockstep, `a[m, n] -> q[m, width], r[width, n]`, where `width` is `m` or
-/// `min(m, n)`.
+/// The buffers of a QR factorisation in lockstep (one batch member per vector lane),
+/// `a[m, n] -> q[m, width], r[width, n]`, where `width` is `m` or `min(m, n)`.
 pub(super) struct Qr<'a, T> {
     pub(super) shape: [usize; 2],
     pub(super) width: usize,

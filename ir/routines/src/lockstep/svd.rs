@@ -14,8 +14,8 @@ use crate::real::{Failed, Real, largest};
 use crate::scratch::{Scratch, ScratchSize};
 use crate::svd::Bases;
 
-/// The buffers of a singular value decomposition in lockstep, `a[m, n] -> s[k]`, and `u[m, left], vt[right, n]`.
-/// A wide matrix is decomposed as its long transpose.
+/// The buffers of a singular value decomposition in lockstep (one batch member per vector lane),
+/// `a[m, n] -> s[k]`, and `u[m, left], vt[right, n]`. A wide matrix is decomposed as its long transpose.
 pub(super) struct Svd<'a, T> {
     pub(super) shape: [usize; 2],
     /// The number of vectors of the longer side: columns of `u` if `m >= n`, otherwise rows of `vt`.

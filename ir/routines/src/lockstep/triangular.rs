@@ -8,8 +8,9 @@ use crate::real::{Failed, Real};
 use crate::scratch::{Scratch, ScratchSize};
 use crate::triangular::Triangle;
 
-/// The buffers of a triangular solve in lockstep, `t[n, n], b[n] -> x[n]`, for one right-hand side. Several
-/// right-hand sides fill the registers without lockstep.
+/// The buffers of a triangular solve in lockstep (one batch member per vector lane),
+/// `t[n, n], b[n] -> x[n]`, for one right-hand side. Several right-hand sides fill the vector registers
+/// without lockstep.
 pub(super) struct Solve<'a, T> {
     pub(super) n: usize,
     pub(super) triangle: Triangle,

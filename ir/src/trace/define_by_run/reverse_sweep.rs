@@ -282,8 +282,8 @@ pub(super) trait Arithmetic {
     /// Returns the recorded value of atom `a`, of type `ty`; a literal is broadcast to the shape of `ty`.
     fn read(&mut self, a: Atom, ty: &Type) -> Result<Self::Value, Problem>;
 
-    /// Runs the transpose `back` on its arguments. Returns the cotangents of the operands to which the transpose gives
-    /// one.
+    /// Runs the transpose `back` on its arguments. Returns one cotangent for each operand for which the transpose
+    /// computes one.
     fn run(
         &mut self,
         back: &Back,

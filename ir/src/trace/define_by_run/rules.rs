@@ -49,7 +49,7 @@ pub(super) struct Rule {
     /// The linear function: `(residuals..; dx of the active operands) -> dy of the active outputs`.
     linear: FuncId,
     residuals: Vec<Residual>,
-    /// Per operand: whether it is active.
+    /// Per operand: whether it depends on arguments of the differentiated closure and has a tangent.
     pub(super) active: Mask,
     /// Per output: whether it has a tangent.
     pub(super) active_out: Mask,
@@ -60,9 +60,9 @@ pub(super) struct Rule {
 /// The cotangents that a transpose gets as inputs; each combination has a transpose of its own.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Given {
-    /// Per active output: whether it has a cotangent.
+    /// Per output that has a tangent: whether it has a cotangent.
     pub(super) nonzero: Mask,
-    /// Per active operand: whether it already has a cotangent, to which the transpose adds.
+    /// Per active operand (one that has a tangent): whether it already has a cotangent, to which the transpose adds.
     pub(super) running: Mask,
 }
 
@@ -73,7 +73,7 @@ pub(super) struct Back {
     /// The residuals that the transpose reads, as its first parameters, with their types.
     pub(super) reads: Vec<(Residual, Type)>,
     pub(super) given: Given,
-    /// Per active operand: whether the transpose returns a cotangent for it.
+    /// Per active operand (one that has a tangent): whether the transpose returns a cotangent for it.
     pub(super) gives: Mask,
     pub(super) active: Mask,
     pub(super) active_out: Mask,
@@ -122,8 +122,8 @@ impl Rules {
         }
     }
 
-    /// Returns the index in `Rules::backs` of a rule's transpose for the cotangents `given`; derives it the first
-    /// time.
+    /// Returns the index in `Rules::backs` of a rule's transpose for the cotangents `given`; if there is none yet,
+    /// derives the transpose.
     pub(super) fn back(
         &mut self,
         module: &mut Module,
