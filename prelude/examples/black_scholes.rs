@@ -53,7 +53,7 @@ pub(crate) fn main() -> Result<(), tapeloom::Error> {
     for (name, greek) in tree_paths(&by).iter().zip(tree_leaves(&by)) {
         println!("by {name:6} {greek:.4}");
     }
-    // Second derivatives of one price with respect to all pairs of parameters.
+    // Print the second derivatives of one price with respect to all pairs of parameters.
     let gamma = run(hessian(price), of(Tensor::from(100.0)))?;
     println!("second derivatives\n{gamma:.3}");
 

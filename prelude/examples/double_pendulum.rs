@@ -46,7 +46,7 @@ fn rk4<P: Tree<Var> + Clone>(f: impl Fn(P) -> P, x: P, dt: f64) -> P {
 }
 
 pub(crate) fn main() -> Result<(), tapeloom::Error> {
-    // Five pendulums with nearly equal initial angles, in one program.
+    // One program moves five pendulums whose initial angles differ by 1e-6.
     let step = jit(vmap(|x: (Var, Var)| rk4(motion, x, 0.01)));
     let energy = jit(vmap(|(q, v): (Var, Var)| kinetic(q, v) + potential(q)));
     let start: Vec<[f64; 2]> = (0..5).map(|i| [2.0 + 1e-6 * f64::from(i), 2.5]).collect();

@@ -84,7 +84,7 @@ pub(crate) fn main() -> Result<(), tapeloom::Error> {
     let mut model = Model { embedding, positions, blocks };
     println!("{} numbers", ravel_tensors(&model)?.0.elements());
 
-    // Sequences with increments of 1, 2 and 5, from every start.
+    // Train on sequences modulo 6 with increments of 1, 2 and 5, from every start.
     let rule = |(start, by): (i64, i64)| (0..9).map(|i| (start + by * i) % 6).collect::<Vec<_>>();
     let batch = (0..6).flat_map(|s| [1, 2, 5].map(|by| (s, by))).map(rule).collect::<Vec<_>>();
     let batch = Tensor::from_rows(&batch)?;

@@ -97,7 +97,8 @@ macro_rules! rows {
 }
 
 rows! {
-    // The rows from here on are loops that compute a loop-invariant value.
+    // The rows from here on are loops that compute a loop-invariant value in each iteration, or read one that is
+    // computed before.
     "loop, sine of a table inside", 50, 1.0, Some(1.0), |n| vec![floats(&[n, 16]), floats(&[16])],
         |n, v| { let (e, h) = (v[0], v[1]); fori_loop(n, move |(i, h): Pair| (h * 0.9 + e.sin().index(i)).tanh(), h) };
     "loop, sine of a table outside", 50, 1.0, Some(1.0), |n| vec![floats(&[n, 16]), floats(&[16])],

@@ -56,14 +56,14 @@ const ALONE: &[Step] = &[
     |(x, z, y, w), _, _| (x, z, (y * 0.5 + x.sum_axis(1)).sin(), w),
     |(x, z, y, w), _, _| (x * (y * 0.3).cos().reshape([y.size(), 1]), z, y, w),
     |(x, z, y, w), _, _| {
-        // Reshape each member to two rows of half the width.
+        // This step computes each member in another shape: two rows of half the width.
         let [n, d] = [0, 1].map(|axis| x.shape()[axis]);
         let rows = x.reshape([2 * n, d / 2]);
         let half = w.slice((0..d / 2, 0..d / 2));
         ((rows.dot(half) + rows.max_axis(1).reshape([2 * n, 1])).tanh().reshape([n, d]), z, y, w)
     },
     |(x, z, y, w), _, _| {
-        // Compute a matrix for each member.
+        // This step multiplies each member by a matrix of its own.
         let member = |(x, z): (Var, Var)| {
             let d = x.size();
             (x.reshape([d, 1]) * z.reshape([1, d])).tanh().dot(x) * 0.3
@@ -82,7 +82,7 @@ const ALONE: &[Step] = &[
     |(x, z, y, w), _, _| ((x.cumsum(1) * 0.3).sin(), z, y, w),
     |(x, z, y, w), _, _| (select(x.gt(z), x * 0.8, z * 0.9), z, y, w),
     |(x, z, y, w), _, _| {
-        // Multiply transposed arrays.
+        // In the transposed product, the last axis is the axis of members.
         let t = w.dot(x.t()).tanh();
         (t.t(), z, y + t.index(0) * 0.1, w)
     },
@@ -146,7 +146,7 @@ const TOGETHER: &[Step] = &[
     |(x, z, y, w), _, _| (x * 0.8 - x.mean(), z, y, w),
     |(x, z, y, w), _, _| (x, z, y / (y.square().sum() + 1.0).sqrt(), w),
     |(x, z, y, w), _, _| {
-        // Batch normalization.
+        // Batch normalization: each member reads means and variances over all members.
         let wide = [1, x.shape()[1]];
         let h = x.dot(w);
         let centred = h - h.mean_axis(0).reshape(wide);

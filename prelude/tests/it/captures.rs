@@ -18,9 +18,9 @@ fn check<A: Tree<Var>>(f: impl Fn(A) -> Var, args: impl Args<A>, want: f64) {
 fn a_capture_is_a_constant_of_the_inner_derivative() {
     // The outer derivative must not be confused with the inner one: d/dx x · (d/dy (x + y)) = 1.
     check(grad(|x: Var| x * grad(|y: Var| x + y)(x)), 3.0, 1.0);
-    // d/dx x · (d/dy x y) = d/dx x² = 2x
+    // The inner function captures x: d/dx x · (d/dy x y) = d/dx x² = 2x.
     check(grad(|x: Var| x * grad(|y: Var| x * y)(x)), 3.0, 6.0);
-    // d/dx (d/dy (d/dz x y z²)), with all variables equal to x
+    // Three nested derivatives, with all variables equal to x at the end: d/dx (d/dy (d/dz x y z²)).
     check(grad(|x: Var| grad(|y: Var| grad(|z: Var| x * y * z * z)(x))(x)), 3.0, 12.0);
 }
 
@@ -57,7 +57,7 @@ fn literals_and_captures_may_be_the_whole_result() {
 fn captured_tensors_are_arguments() {
     let data = Tensor::from([1.0, 2.0, 3.0]);
     let f = jit(|w: Var| grad(|w: Var| (w * &data).sum() * (&data * w).sum())(w));
-    // d/dw (6w)² = 72 w
+    // The function is (6w)², so its derivative with respect to w is 72 w.
     assert_eq!(f.call(2.0).unwrap().item::<f64>().unwrap(), 144.0);
     let inside = |w: Var| grad(grad(|v: Var| (v * v * w * &data).sum()))(w);
     check(inside, 2.0, 24.0);

@@ -71,7 +71,7 @@ fn operators_are_those_of_numbers() {
     );
     let two = Tensor::from([2.0; 8]);
     close(&of(|z| &two * z - two.clone() + z * &two, &z), &each(|z| (4.0 * z.0 - 2.0, 4.0 * z.1)));
-    // Assignment operators.
+    // The assignment operators must give the results of the operators.
     let in_place = |z: Complex| {
         let mut y = z;
         y += z;
@@ -139,7 +139,7 @@ fn gradients_are_pairs_of_partial_derivatives() {
     let f = |z: Complex| (Complex::new(z.re.full_like(2.0), -3.0) * z.conj()).re.sum();
     let g = run(grad(f), Complex::from([(0.5, 1.0), (4.0, 2.0)])).unwrap();
     assert_eq!(g.to_pairs::<f64>().unwrap(), [(2.0, -3.0); 2]);
-    // Gradient descent must converge to the minimum.
+    // Subtracting multiples of the gradient must decrease the function: descent must converge to its minimum at 1 + 2i.
     let target = |z: Complex| (z - Complex::new(z.re.full_like(1.0), 2.0)).abs2();
     let descend =
         |z: Complex| fori_loop(60, |(_, z): (Var, Complex)| z - 0.25 * grad(target)(z), z);
@@ -339,8 +339,8 @@ fn the_ends_of_the_range_have_roots_and_exponentials() {
     assert_eq!(exp((1e300, 0.0)), (f64::INFINITY, 0.0));
     assert_eq!(exp((-1e300, 0.0)), (0.0, 0.0));
     assert_eq!(exp((1e300, 1.0)), (f64::INFINITY, f64::INFINITY));
-    // The expected values are from mpmath. The exponential of the real part alone overflows, but the result may be
-    // finite.
+    // The expected values are from mpmath. The exponential of the real part alone overflows, but a component of the
+    // result may be finite.
     for (z, (re, im)) in [
         ((709.9, 1.5), (1.429_883_248_952_389_1e307, f64::INFINITY)),
         ((745.0, std::f64::consts::FRAC_PI_2), (2.169_551_051_762_044_6e307, f64::INFINITY)),

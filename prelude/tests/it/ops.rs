@@ -211,7 +211,7 @@ fn activations() {
     near(eval(|x: Var| x.layer_norm(0, 0.0).mean(), x), &[0.0]);
     near(eval(|x: Var| x.layer_norm(0, 0.0).var(), x), &[1.0]);
     near(eval(|x: Var| x.logaddexp(1.0), x), &x.map(|x: f64| (x.exp() + 1f64.exp()).ln()));
-    // gelu(1) = Φ(1); the approximation is close but not equal.
+    // `gelu` is x Φ(x) with the normal distribution function Φ; `gelu_tanh` approximates it and must differ slightly.
     near(eval(|x: Var| x.gelu(), 1.0), &[0.841_344_746_068_542_9]);
     near(eval(|x: Var| x.gelu_tanh(), 1.0), &[0.841_191_990_608_276]);
     for f in [Var::softplus, Var::log_sigmoid, Var::silu, Var::gelu, Var::gelu_tanh, Var::relu] {
@@ -297,7 +297,8 @@ fn overflow_beside_zeros_makes_derivatives_of_products_nan() {
         for f in [total, last] {
             let slopes = [run(forward(f), x).unwrap(), run(reverse(f), x).unwrap()];
             for slope in slopes.iter().flat_map(|y| y.to_vec::<f64>().unwrap()) {
-                // With two zeros, every product of three factors is zero.
+                // Two of the four factors are zero, so every product of three factors is zero, and so is each
+                // derivative.
                 assert!(slope == 0.0 || slope.is_nan() && !right, "{slope} at {x:?}");
             }
         }

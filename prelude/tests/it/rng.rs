@@ -30,7 +30,7 @@ fn differ(n: usize, f: impl Fn(Rng) -> Vec<Var>) {
 fn draws_differ_by_step() {
     differ(3, |rng| (0..3).map(|_| draw(rng)).collect());
     differ(5, |rng| vec![map(|x: Var| x + draw(rng), zeros([4], Dtype::F64)), draw(rng)]);
-    // Draws in a loop within a loop, before and after it.
+    // Draws in a loop within a loop must differ from each other, and from draws before and after the loops.
     differ(8, |rng| {
         let row = |x: Var| map(|x: Var| x + draw(rng), x);
         vec![draw(rng), map(row, zeros([2, 3], Dtype::F64)), draw(rng)]

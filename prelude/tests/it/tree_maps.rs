@@ -104,14 +104,14 @@ fn vectors_and_back() {
     assert_eq!(v.to_vec::<f64>().unwrap(), all);
     assert_eq!(tree_leaves(&same), tree_leaves(&p));
     assert_eq!(squares.1[1].to_vec::<f64>().unwrap(), [36.0]);
-    // Derivatives go through `ravel`.
+    // `ravel` must have derivatives.
     check_grads(|p: (Var, Vec<Var>)| ravel(&p).0.sin(), &p, 2).unwrap();
 
     let (v, unravel) = ravel_tensors(&p).unwrap();
     assert_eq!(v.to_vec::<f64>().unwrap(), all);
     assert_eq!(tree_leaves(&unravel(&v).unwrap()), tree_leaves(&p));
 
-    // Trees without leaves, with one leaf, with arrays without elements, with literals.
+    // `ravel` must accept trees without leaves, with one leaf, and with leaves that have no elements or are constants.
     assert_eq!(run(|()| ravel(&()).0, ()).unwrap().shape(), [0]);
     assert_eq!(run(|x: Var| ravel(&x).0, 2.0).unwrap().shape(), [1]);
     let empty = run(|p: (Var, Var)| ravel(&p).0, (Vec::<f64>::new(), [1.0])).unwrap();
@@ -262,7 +262,7 @@ fn axes_as_a_tree_of_axes() {
     };
     let y = run(vmap_axes((axes(Some(0), None), None), 0, f), (&p, 3.0)).unwrap();
     assert_eq!(y.to_vec::<f64>().unwrap(), [13.0, 16.0]);
-    // The gradient over the ensemble has the batch axes of `out_axes`.
+    // The gradients of all members must be stacked along the batch axes that `out_axes` gives for each leaf.
     let g = vmap_axes((axes(0, 0), None), axes(0, 0), |(p, x): (Dense<Var>, Var)| {
         grad(|p: Dense<Var>| (p.w * x + p.b.unwrap()).square())(p)
     });

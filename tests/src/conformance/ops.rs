@@ -310,7 +310,7 @@ fn structural(name: &str, params: &Value) -> Option<Operation> {
         "take_along_axis" => {
             one(move |x| x[0].take_along_axis(x[1], p["axis"].as_i64().unwrap_or(0)))
         }
-        // The elements x[i[:, 0], i[:, 1]].
+        // `x[1]` has a row (i, j) for each element that is read: the result has the elements `x[0][i, j]`.
         "gather_nd" => one(|x| x[0].index((x[1].index_axis(1, 0), x[1].index_axis(1, 1)))),
         "scatter_set_unique" => one(|x| x[0].at(x[1]).set(x[2])),
         "scatter_add" => one(|x| x[0].at(x[1]).add(x[2])),

@@ -183,7 +183,7 @@ fn read(input: &Value) -> Result<Input, Failure> {
             weights: table(&model["weights"])?,
             corners: corners(data, located > 0)?,
             points,
-            // The input has -1 as the parent of a root.
+            // The input has -1 as the parent of a root, which is no natural number and becomes `None`.
             parents: list(&model["parents"])?.iter().map(|p| natural(p).ok()).collect(),
             mirrored: model["is_mirrored"] == true,
         },

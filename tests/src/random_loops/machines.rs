@@ -145,7 +145,7 @@ fn counted(
         false => Err(format!("{what}: {a}, and {b}")),
     };
     for (a, b) in [(&found.forward, &cached.forward), (&found.reverse, &cached.reverse)] {
-        // Streamed values count as loads.
+        // An argument's value that is streamed through the scratchpad counts as a load, as it does through the cache.
         let accesses = |c: &Counts| c.others.count() + c.taped() + c.inputs;
         same("accesses", accesses(a), accesses(b))?;
         same("stores", a.others.stores, b.others.stores)?;

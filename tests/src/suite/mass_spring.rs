@@ -117,7 +117,8 @@ fn step_by_hand(size: &[usize], inputs: &Inputs) -> ByHand {
     let [x, v, w1, b1, w2, b2, length, reach] =
         [0, 1, 2, 3, 4, 5, 6, 7].map(|k| &inputs.variables[k].numbers);
     let waves: f64 = (0..WAVES).map(|j| w1[j] * wave(j)).sum();
-    // The inputs of the network for mass j: two positions and two velocities.
+    // The network has four inputs for mass j: two positions and two velocities, at the wrong strides of the study's
+    // program.
     let seen = |j: usize| [x[j], x[j + 1], v[j * masses], v[j * masses + 1]];
     let units: Vec<f64> = (0..hidden)
         .map(|h| {

@@ -238,7 +238,7 @@ fn every_case_is_compared_or_said_to_be_later() {
     seen.names.insert("custom_vjp_jvp_error".to_owned());
 
     let tree = |(w, (b, s)): (Var, (Var, Var))| {
-        // The file records the gradients in the order b, s, w.
+        // The recorded list has the gradients in the order b, s, w, so return them in this order.
         let (dw, (db, ds)) = grad(|(w, (b, s)): (Var, (Var, Var))| w.dot(b).sum() * s)((w, (b, s)));
         vec![db, ds, dw]
     };

@@ -11,7 +11,7 @@ const LITTLE: usize = 2048;
 
 /// Returns the explanation of the gradient at `x`, after checking that calls allocate the reported bytes.
 fn explained(what: &str, f: impl Fn(Var) -> Var + 'static, x: &Tensor) -> Explanation {
-    // The matrix library allocates memory at its first use and never frees it.
+    // Call once before measuring: the matrix library allocates memory at its first use and never frees it.
     run(grad(&f), x).unwrap();
     measured(what, grad(f), x)
 }

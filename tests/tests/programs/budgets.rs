@@ -956,7 +956,7 @@ fn calls_change_no_order_of_sums() {
 #[test]
 fn cuts_of_a_loop_over_rows_of_its_operand_change_no_bit() {
     let programs: [Program; 5] = [
-        // Each iteration reads row t twice.
+        // Each iteration reads a row t of the array x twice.
         |x| {
             let iteration = |(h, t): (Var, Var)| ((h * 0.9 + t).sin() + t * h * 0.1, ());
             scan(iteration, constant(0.3), x).0 + (x * x.exp()).sum()

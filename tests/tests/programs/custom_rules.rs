@@ -595,12 +595,13 @@ mod batches {
             let batch = |v: Var| vmap(&f)((n(), v));
             let back = |x: Var| linear_transpose(batch, x)(x);
             assert_eq!(numbers(&back, &[1.0, 10.0, 100.0]), [1.0, 40.0, 200.0], "{name}");
-            // The transpose must be differentiable like any function.
+            // The transpose of a batch of linear functions must be differentiable like any function.
             let along = |x: Var| jvp(back)((x, x.ones_like())).1;
             assert_eq!(numbers(&along, &[1.0, 10.0, 100.0]), [1.0, 4.0, 2.0], "{name}");
             let slope = |x: Var| grad(|x: Var| (back(x) * x).sum())(x);
             assert_eq!(numbers(&slope, &[1.0, 10.0, 100.0]), [2.0, 80.0, 400.0], "{name}");
-            // In a batch of batches, all members share the vector v.
+            // In a batch of batches, the transpose must be right for each member. If all members share the vector v, it
+            // must be the sum over the members.
             let all = |v: Var| vmap(|(n, v)| vmap(&f)((n, v)))((stack(&[n(), n().flip(0)], 0), v));
             let rows = |x: Var| linear_transpose(all, x)(x);
             let found = numbers(&|x| rows(x.reshape([2, 3])).reshape([6]), &[1.0; 6]);

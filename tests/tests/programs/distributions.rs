@@ -746,11 +746,13 @@ fn distributions_keep_their_digits_in_tails() {
     let single = |n: Var| stats::cauchy_kl((0.0, 1e-30), (n, 1e-30));
     let y = run(single, 1f32).unwrap().item::<f32>().unwrap();
     assert!((y - 136.768_8).abs() < 1e-4, "{y}");
-    // Entropies have second derivatives in tails.
+    // Second derivatives of entropies must agree with finite differences near the bulk of the distribution and in its
+    // tail.
     let entropy = |(a, b): (Var, Var)| stats::truncated_normal_entropy(a, b, 1.0);
     check_grads(entropy, (1.5, 3.0), 2).unwrap();
     check_grads(entropy, (-9.0, -8.0), 2).unwrap();
-    // The second derivatives with respect to infinite bounds must be 0 as well.
+    // If both bounds of a truncated normal distribution are infinite, the second derivatives of its log density with
+    // respect to them must be 0.
     let both = |(low, high): (Var, Var)| stats::truncated_normal_logpdf(0.5, low, high, 0.0, 1.0);
     let second = run(hessian(both), (-INF, INF)).unwrap();
     assert!(second.numbers().all(|x| x == 0.0), "{second}");

@@ -433,7 +433,8 @@ fn no_derivative_is_wrong_where_values_are_equal() {
         &a,
     );
     right_or_nan(got.unwrap(), &want, "curvature of exp");
-    // The sum Σ w² of squared eigenvalues is 2 t² here.
+    // The eigenvalues of this matrix are t and -t, so the sum of their squares is 2 t², with a second derivative of 4
+    // even at t = 0, where they are equal.
     let squares = |t: Var| {
         let zero = t.zeros_like();
         let a = stack(&[stack(&[zero, t], 0), stack(&[t, zero], 0)], 0);

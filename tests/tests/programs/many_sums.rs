@@ -17,7 +17,7 @@ fn sums_of_many_arrays_share_loops_in_groups() {
     for arrays in [16, 80, 160] {
         let (folds, kernels) = loops(arrays);
         let groups = arrays / 16;
-        // A loop in vectors may have a second loop for the remainder.
+        // Each group of 16 sums has one loop over vectors, and may have a second one for the remainder.
         assert!(folds >= groups && folds <= 2 * groups, "{folds} loops for {arrays}:\n{kernels}");
     }
 }

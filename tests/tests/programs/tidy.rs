@@ -184,7 +184,7 @@ fn functions_have_the_same_bits_on_every_platform() {
         let calls = OF_THE_PLATFORM.iter().filter(|name| code.contains(&format!(".{name}(")));
         wrong.extend(calls.map(|name| format!("{} calls f64::{name}", show(file))));
     }
-    // The scalar table passes functions as paths, such as `f64::exp`.
+    // The table of scalar functions has functions as paths, such as `f64::exp`, not as calls.
     for file in files("rs").iter().filter(|f| f.starts_with(root().join("ir/src/prim/scalar"))) {
         let source = read(file);
         let rows = OF_THE_PLATFORM.iter().filter(|name| source.contains(&format!(" f64::{name})")));

@@ -75,7 +75,7 @@ fn resident_training_copies_nothing() {
     for (got, want) in got.iter().zip(&host) {
         Agreement::relative(1e-9).check(&got.w, &want.w).unwrap();
     }
-    // Another handle of the batch is alive, so the batch must still exist.
+    // The steps may take over the memory of an array only if no other handle of it exists. `batch` is such a handle.
     assert_eq!(xla::download(&batch).unwrap(), x);
 }
 
@@ -393,7 +393,8 @@ fn steps_of_a_transformer_have_the_losses_of_one_device() {
             let found = found.download().unwrap();
             Agreement::relative(1e-9).check(&found, want).unwrap();
         }
-        // A call with tensors must divide them in the same way.
+        // If the arguments are tensors in the memory of this process, the call must divide them like arrays on the
+        // devices.
         let (loss, _) = step.call((&start, &x)).unwrap();
         Agreement::relative(1e-9).check(&loss, &losses[0]).unwrap();
     }

@@ -79,7 +79,8 @@ fn effects_among_large_operations_keep_their_order() {
             let mut sums = Vec::new();
             for i in 0..24 {
                 let y = (x * (0.1 * f64::from(i)) + 0.3).dot(x).sin();
-                // The first operations take longest, so that the operands of later effects are ready before.
+                // Sleep longest in the first effects, so that the operands of later effects are ready before earlier
+                // effects have ended.
                 let log = log.clone();
                 let y = tap(y.index([0, 0]), move |y: Tensor| {
                     std::thread::sleep(Duration::from_millis(5 - i as u64 / 6));
@@ -125,7 +126,7 @@ fn effects_in_many_iterations_and_their_reverse_pass() {
         }
     };
     assert_eq!(same_effects(gradient, &setup, &x).len(), 100);
-    // Recomputation repeats no effect, under a byte budget of a few iterations, too.
+    // If iterations are recomputed, under any policy or a byte budget of a few iterations, no effect may be repeated.
     for policy in [Policy::Nothing, Policy::Bytes(400)] {
         let gradient = |log: Listener| {
             let policy = policy.clone();
@@ -136,7 +137,7 @@ fn effects_in_many_iterations_and_their_reverse_pass() {
         };
         assert_eq!(same_effects(gradient, &setup, &x).len(), 100);
     }
-    // The trip count is known only at run time.
+    // A loop on a condition, whose trip count is known only at run time, must have the same effects, too.
     let until = |log: Listener| {
         move |x: Var| {
             let step = |x: Var| see_back(&log, "back", see(&log, "x", x * 1.5));
@@ -248,7 +249,8 @@ fn resident_arrays_and_donated_ones() {
         Agreement::relative(1e-12).check_heard(&found, &want[i..=i].to_vec()).unwrap();
     }
     assert_eq!(client.transfers().to_host, before.to_host);
-    // The number of the execution.
+    // Each of the 20 calls may copy only 8 bytes to the device: the number of the execution, to which calls of Rust
+    // functions belong.
     assert_eq!(client.transfers().to_devices - before.to_devices, 20 * 8);
     Agreement::relative(1e-12).check(&xla::download(&resident).unwrap(), &w).unwrap();
     let report = there.explain((&start, &x)).unwrap();
@@ -292,7 +294,7 @@ fn a_failure_ends_the_call() {
         assert_eq!(got.map_err(|e| (e.kind(), e.to_string())), want);
         assert_eq!(log.take(), heard);
     }
-    // The limit of a loop that follows effects must be an error, too.
+    // A loop with effects that exceeds its limit must give an error, after the effects of the allowed iterations.
     let endless = |log: Listener| {
         move |x: Var| while_loop(|x: Var| x.ge(0.0), |x: Var| see(&log, "x", x + 1.0), x)
     };

@@ -191,7 +191,7 @@ fn solutions(transforms: &[Transform]) {
             };
             check("native", jit(|x| f(x)).call((&a, &b)).unwrap(), &want);
             check("interpreted", jit(|x| f(x)).interpreted().call((&a, &b)).unwrap(), &want);
-            // Batches are tried only under these transforms.
+            // To save time, only these transforms are also tried on a batch.
             if !matches!(*transform, "value" | "gradient" | "forward in a") {
                 continue;
             }
@@ -275,7 +275,8 @@ fn solvers_take_right_hand_sides_of_every_size() {
             assert!((rows[2] - 1.0).abs() + (rows[3] - 2.0).abs() < 1e-9, "{rows:?}");
         }
         assert!(jit(solve).call(Vec::<f64>::new()).unwrap().to_vec::<f64>().unwrap().is_empty());
-        // Matrices of magnitudes 1e-200 and 1e200, and a matrix with a nan.
+        // `gmres` must solve systems whose matrix has a magnitude of 1e-200 or 1e200, and must return nan for a matrix
+        // with a nan.
         for by in [1e-200, 1e200] {
             let f = |b: Var| gmres(|x: Var| x * by, b, Until::default()) * by;
             let x = jit(f).call([2.0, 1.0]).unwrap().to_vec::<f64>().unwrap();
@@ -284,7 +285,7 @@ fn solvers_take_right_hand_sides_of_every_size() {
         let bad = |b: Var| gmres(|x: Var| x * constant([1.0, f64::NAN]), b, Until::default());
         let x = jit(bad).call([2.0, 1.0]).unwrap().to_vec::<f64>().unwrap();
         assert!(x.iter().any(|x| x.is_nan()), "{x:?}");
-        // The reverse pass solves for cotangents, here of magnitude 1e-200.
+        // The reverse pass must solve its system for small cotangents, here of magnitude 1e-200.
         let back = jit(grad(move |b: Var| {
             (custom_linear_solve(|x: Var| x * 2.0, b, |_, b| solve(b)) * 1e-200).sum()
         }));

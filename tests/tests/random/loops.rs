@@ -407,8 +407,8 @@ fn alone(args: &[Tensor], lane: usize) -> Vec<Tensor> {
     args.iter().map(one).collect()
 }
 
-/// A value computed from constants alone must not be hoisted out of a loop that may run no iteration: here its
-/// computation does not end.
+/// A value computed from constants alone must not be hoisted out of a loop that may run no iteration: here the
+/// computation of such a value does not end.
 #[test]
 fn a_loop_without_iterations_runs_nothing() {
     let (mut m, f) = read(
@@ -429,7 +429,7 @@ func @f(%0: f64[], %1: i64[], %2: f64[]) -> (f64[]) {
   return %3
 }",
     );
-    // The trip count is 0; computing a single iteration would never end.
+    // The second argument, the trip count, is 0. A single iteration would run its inner loop forever.
     let args = [Tensor::from(0.5), Tensor::scalar(0i64), Tensor::from(1.0), Tensor::from(3.0)];
     let of = vjp(&mut m, f, &[true, false, true]).unwrap();
     let y = both(&m, of.function, &args).unwrap();

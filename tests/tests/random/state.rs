@@ -433,7 +433,7 @@ fn sums_wait_for_sums_that_they_begin_with() {
     };
     let want = jit(f).interpreted().call(&rows).unwrap();
     assert_eq!(jit(f).call(&rows).unwrap(), want);
-    // The expected sums, computed in Rust.
+    // The sums must also equal those of a loop in Rust, which adds in the same order.
     let x: Vec<f64> = rows.to_vec().unwrap();
     let mut sums = vec![1.0];
     for (i, row) in x.chunks(20).enumerate() {

@@ -309,7 +309,7 @@ fn extremes() {
     assert_eq!(of([1e308; 4]).1.re.get::<f64>(&[0]).unwrap(), f64::INFINITY);
     let (y, half, x) = of([0.0; 4]);
     assert!([&y.re, &y.im, &half.re, &half.im, &x].iter().all(|x| x.numbers().all(|x| x == 0.0)));
-    // Lengths 0 and 1.
+    // Transforms of one element, and of none, must be right.
     let one = run(|x: Var| (fft::fft(x, 0), fft::irfft(x, along(0).points(1))), [3.0]).unwrap();
     assert_eq!(one, (Complex::from([(3.0, 0.0)]), Tensor::from([3.0])));
     let none = |x: Var| {

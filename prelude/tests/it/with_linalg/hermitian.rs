@@ -53,7 +53,8 @@ fn eigenvectors_are_unitary_and_diagonalize() {
         let n = h.re.shape()[0];
         let errors = jit(defects).call(&h).unwrap().to_vec::<f64>().unwrap();
         assert!(errors.iter().all(|e| *e <= 2e-15 * (2 + n) as f64), "{n}: {errors:?} for {h}");
-        // The real matrix of twice the order has each eigenvalue twice.
+        // A Hermitian matrix of order n corresponds to a real symmetric matrix of order 2n, which must have each of the
+        // eigenvalues twice.
         let both = |h: Complex| {
             let rows = |x: Var, y: Var| concat(&[x, y], -1);
             let real = concat(&[rows(h.re, -h.im), rows(h.im, h.re)], -2);
@@ -108,7 +109,8 @@ fn eigenvectors_have_derivatives_of_every_order() {
     };
     let second = run(hessian, (&h, hermitian(3, 0.25))).unwrap().item::<f64>().unwrap();
     assert!(second < 1e-12, "{second}");
-    // Eigenvalues 0 and 1 are distinct; eigenvalues 2 and 3 are equal.
+    // This matrix has two distinct eigenvalues, with indices 0 and 1, and two equal ones, with indices 2 and 3.
+    // Functions of the distinct ones must have derivatives.
     let levels = |h: Complex| {
         let v = h.eigh().1.map(Var::stop_gradient);
         (v * constant([-1.0, 0.5, 2.0, 2.0])).matmul(adjoint(v))
@@ -116,7 +118,7 @@ fn eigenvectors_have_derivatives_of_every_order() {
     let h = run(levels, hermitian(4, 1.0)).unwrap();
     check_grads(|h: Complex| h.eigh_range(..2), &h, 2).unwrap();
     check_grads(|h: Complex| h.eigh_range(1..2).1.abs2(), &h, 2).unwrap();
-    // The eigenvalue functions must have the same results under `vmap` and in a loop.
+    // Derivatives must also be right in a batch and in a loop.
     let many = |h: Complex| {
         let batch = Complex::stack(&[h, h * 0.5 + eye(3, Dtype::F64)], 0);
         vmap(|h: Complex| h.eigh().1.abs2())(batch)
@@ -131,7 +133,8 @@ fn eigenvectors_have_derivatives_of_every_order() {
 fn derivatives_at_equal_eigenvalues_are_right_or_nan() {
     let h = diagonal(&[1.0, 2.0, 1.0]);
     let dh = hermitian(3, 1.0);
-    // The derivative of the sum of the equal eigenvalues is the trace of their block of `dh`.
+    // The matrix has the eigenvalues 1, 1, 2. The derivatives of the equal ones along `dh` must add up to the trace of
+    // their block of `dh`.
     let moved = |(h, dh): (Complex, Complex)| jvp(|h: Complex| h.eigvalsh())((h, dh)).1;
     let dw = run(moved, (&h, &dh)).unwrap().to_vec::<f64>().unwrap();
     let element = |i: usize| dh.re.get::<f64>(&[i, i]).unwrap();
@@ -141,7 +144,7 @@ fn derivatives_at_equal_eigenvalues_are_right_or_nan() {
     let wanted = [3.0, 0.0, 0.0, 0.0, 12.0, 0.0, 0.0, 0.0, 3.0];
     assert!(slope.re.numbers().zip(wanted).all(|(x, y)| (x - y).abs() < 1e-14), "{slope}");
     assert!(slope.im.numbers().all(|x| x.abs() < 1e-14), "{slope}");
-    // The eigenvectors of equal values have no derivative; the third vector has one.
+    // The eigenvectors of the equal eigenvalues have no derivative, so it must be nan. The third vector has one.
     let turned = |(h, dh): (Complex, Complex)| jvp(|h: Complex| h.eigh().1)((h, dh)).1;
     let dv = run(turned, (&h, &dh)).unwrap().re.to_vec::<f64>().unwrap();
     for (k, x) in dv.iter().enumerate() {
@@ -149,7 +152,7 @@ fn derivatives_at_equal_eigenvalues_are_right_or_nan() {
     }
     let squares = |h: Complex| h.eigh().1.abs2().square().sum();
     assert!(run(grad(squares), &h).unwrap().re.numbers().any(f64::is_nan));
-    // The second derivative of the eigenvalues reads all eigenvectors.
+    // The second derivative of a function of the eigenvalues reads all eigenvectors, so here it must be nan.
     let cubes = |h: Complex| h.eigvalsh().powi(3).sum();
     let second = |(h, dh): (Complex, Complex)| jvp(grad(cubes))((h, dh)).1;
     assert!(run(second, (&h, &dh)).unwrap().re.numbers().any(f64::is_nan));

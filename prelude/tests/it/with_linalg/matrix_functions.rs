@@ -375,9 +375,9 @@ fn batches_loops_checkpoints_and_both_engines_agree() {
     let rows: Vec<Tensor> = all.rows().collect();
     near(&rows[0], &slope, 1e-13);
     near(&rows[2], &slope, 1e-13);
-    // Leading axes are a batch.
+    // `matrix_function` of a batch along the leading axis must equal a batch of calls.
     near(&run(grad(|a: Var| vmap(weighed)(exp(a)).sum()), &batch).unwrap(), &all, 1e-13);
-    // The function captures a parameter for each batch member.
+    // The function of the eigenvalues may capture a parameter that differs between batch members.
     let each = |(a, t): (Var, Var)| {
         vmap(move |t: Var| weighed(linalg::matrix_function(a, |x: Var| x * x * t)))(t).sum()
     };

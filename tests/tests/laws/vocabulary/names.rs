@@ -186,12 +186,12 @@ fn item(line: &str) -> Option<(String, Vec<String>)> {
     let (first, second, third) = (words.next()?, words.next()?, words.next());
     let is_name =
         |w: &str| w.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
-    // A row `name = Scalar;` in the tables of elementwise functions.
+    // A row `name = Scalar;` in the tables of elementwise functions declares the function `name`.
     if is_name(first) && second == "=" && third.is_some_and(|t| t.ends_with(';') && starts_upper(t))
     {
         return Some((first.to_owned(), Vec::new()));
     }
-    // A row `name: kind Distribution;` in the table of initial weights.
+    // A row `name: kind Distribution;` in the table of initial weights declares the function `name`.
     if let (Some(name), Some(third)) = (first.strip_suffix(':'), third)
         && is_name(name)
         && third.ends_with(';')
@@ -199,13 +199,13 @@ fn item(line: &str) -> Option<(String, Vec<String>)> {
     {
         return Some((name.to_owned(), Vec::new()));
     }
-    // A row `name name_axis name_keepdims ["alias"]` in the table of reductions.
+    // A row `name name_axis name_keepdims ["alias"]` in the table of reductions declares the function `name`.
     if is_name(first) && second == format!("{first}_axis") {
         let aliases =
             line.split_once('[').map(|(_, rest)| quoted(rest.split(']').next().unwrap_or("")));
         return Some((first.to_owned(), aliases.unwrap_or_default()));
     }
-    // A row `Trait method Scalar "alias" "alias"` in the tables of operators.
+    // A row `Trait method Scalar "alias" "alias"` in the tables of operators declares the function `method`.
     let operator = starts_upper(first) && is_name(second) && line.contains('"');
     operator.then(|| (second.to_owned(), quoted(line)))
 }

@@ -72,7 +72,7 @@ fn a_try_that_is_no_number_has_no_say_in_a_gradient() {
             method.first_step(1.0).rtol(1e-8).solve(f, constant(1.0), times)
         };
         let (y, stats) = run(solve, 1.0).unwrap();
-        // The exact solution is √y = 1 - 5 k t.
+        // The solution must agree with the exact one, √y = 1 - 5 k t.
         assert!(near(&numbers(&y), &[1.0, 0.0625, 0.0025], 1e-6, 0.0), "{y:?}");
         assert!(stats.rejected.item::<i64>().unwrap() > 0);
         let slope = run(grad(|k: Var| solve(k).0.index(2)), 1.0).unwrap();
@@ -188,7 +188,7 @@ fn adjoints_of_members_are_those_alone() {
     let all = numbers(&run(vmap(grad(loss)), k).unwrap());
     let each = k.map(|k| numbers(&run(grad(loss), k).unwrap())[0]);
     assert!(near(&all, &each, 1e-12, 0.0), "{all:?} {each:?}");
-    // A solution's gradient is computed in a loop, and this loop is differentiated.
+    // A loop computes the gradient of a solution in each iteration. The loop must be differentiable.
     let summed = |k: Var| fori_loop(2, |(_, s): (Var, Var)| s + loss(k + s), 0.0 * k);
     let slope = numbers(&run(grad(summed), 0.5).unwrap())[0];
     let [above, below] = [0.5 + 1e-5, 0.5 - 1e-5].map(|k| numbers(&run(summed, k).unwrap())[0]);
@@ -268,7 +268,7 @@ fn derivatives_of_failures_are_zero() {
         };
         vmap(move |y0: Var| grad(grad(loss))(y0))(y0)
     };
-    // The exact solution is y(t) = y0 / (1 - y0 t).
+    // The gradient of the gradient must be that of the exact solution y(t) = y0 / (1 - y0 t).
     let found = numbers(&run(twice, [0.1, 1.0]).unwrap());
     assert!(near(&found, &[3.0 / 0.85f64.powi(3), 0.0], 1e-4, 0.0), "{found:?}");
 }
@@ -362,7 +362,7 @@ fn a_stiff_gradient_under_a_budget_is_the_same() {
     assert!(report.records < all.report(rates).unwrap().1.records / 10, "{report}");
     let found = numbers(&found);
     assert!(near(&found, &numbers(&gradient), 1e-10, 0.0), "{found:?} and {gradient:?}");
-    // Forward mode must give the same derivatives.
+    // Forward mode must give the derivatives that reverse mode gave.
     let forward = numbers(&run(jacfwd(|rates: Var| loss(rates).0), rates).unwrap());
     assert!(near(&found, &forward, 1e-9, 0.0), "{found:?} and {forward:?}");
 }

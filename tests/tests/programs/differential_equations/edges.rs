@@ -82,7 +82,7 @@ fn slopes_of_every_kind() {
         // If the last time is t = 1, up to which the slope is defined, the solution must be complete.
         let (y, status, _) = solved(method, |(t, y)| (1.0 - t).sqrt() * y, &[0.0, 1.0]);
         assert!(status == Status::Done && near(&y[1..], &[(2.0 / 3f64).exp()], 1e-5, 0.0));
-        // The solution of y' = y² has a pole at t = 1.
+        // The solution of y' = y² has a pole at t = 1: the solver must stop before, with `StepTooSmall`.
         let (y, status, _) = solved(method, |(_, y)| y * y, &[0.0, 0.5, 2.0]);
         assert!(
             status == Status::StepTooSmall && near(&y[1..2], &[2.0], 1e-4, 0.0) && y[2].is_nan(),
@@ -241,7 +241,7 @@ fn events_at_their_edges() {
     };
     let slope = run(grad(late), 1.0).unwrap().item::<f64>().unwrap();
     assert!((slope - 1.0 - 1f64.exp()).abs() < 1e-6, "{slope}");
-    // Each batch member must end at its own event.
+    // Each batch member must end at its own event, or at the end time if it has none, and so must its derivative.
     let landing = |speed: Var| {
         let f = |(_, (_, v)): (Var, (Var, Var))| (v, -v.ones_like());
         let event = |(_, (x, _)): (Var, (Var, Var))| x;
@@ -318,7 +318,7 @@ fn mistakes_name_the_line() {
     let first = line!();
     let result = run(|()| ode::rodas5p().adjoint().solve(f, pair(), three()), ());
     wrong(result, Kind::Arguments, first..=line!(), "no adjoint method");
-    // The slope returns a list with another number of leaves than the state.
+    // If the slope returns a list with another number of leaves than the state, the error must state both numbers.
     let f = |(_, y): (Var, Vec<Var>)| vec![y[0]];
     let start = || vec![constant(1.0); 2];
     let first = line!();

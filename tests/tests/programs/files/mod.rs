@@ -140,7 +140,7 @@ fn trees_have_their_paths_as_names() {
     assert_eq!(arrays.under("0[1].w").tree(&net[1].w).unwrap(), net[1].w);
     assert_eq!(arrays.under("0[").names().len(), 0);
     assert_eq!(arrays.under("").names().len(), 5);
-    // A file may hold a single tensor without a tree.
+    // A file must also hold a single tensor, which is not in a tree.
     files::save_npz(folder.file("alone"), &net[0].w).unwrap();
     assert_eq!(files::load_npz(folder.file("alone"), &net[0].w).unwrap(), net[0].w);
     assert_eq!(arrays.get("1").unwrap().item::<i64>().unwrap(), 3);

@@ -61,7 +61,8 @@ fn a_resumed_run_has_the_same_bits() {
     let half = steps(begin(), 10);
     files::save_safetensors(folder.file("run"), &half).unwrap();
     files::save_npz(folder.file("run.npz"), &half).unwrap();
-    // The state has counts beside floats, and the key is made of integers.
+    // The run must contain more than floats, so that the test covers other dtypes: counts of steps, and the integers of
+    // the key.
     let dtypes: Vec<Dtype> = tree_leaves(&half).iter().map(Tensor::dtype).collect();
     assert!(dtypes.contains(&Dtype::I64) && dtypes.contains(&Dtype::F32), "{dtypes:?}");
     // A process that resumes the run has only shapes and dtypes, not the arrays.

@@ -200,9 +200,11 @@ fn lines_of_the_tape_are_fetched_ahead() {
     };
     let (plain, ahead) = (run(System::AOS), run(System::PREFETCH));
     assert_eq!((plain.forward.tape.misses, plain.forward.prefetched), (10, 0));
-    // Stores to lines that are being fetched merge with the fetch: one per line.
+    // Without prefetching, a store to a line that is being fetched merges with the fetch, which happens once for each
+    // of the ten lines.
     assert_eq!(plain.forward.merged, 10);
-    // The prefetcher fetches one line beyond the end of the tape.
+    // The prefetcher fetches the nine lines after the first one, and one line beyond the end of the tape. Only the
+    // first store misses.
     assert_eq!((ahead.forward.tape.misses, ahead.forward.prefetched), (1, 10));
     assert!(ahead.forward.ticks < plain.forward.ticks);
 }
@@ -259,7 +261,7 @@ fn a_half_is_used_while_the_other_one_is_streamed() {
     // The third layer waits for the half of the scratchpad that the first layer used. That half is free 13 ticks after
     // the first layer, in the forward and in the reverse pass.
     check_layers(&cal, &[32, 32, 32], (5 + 13 + 5 + 13, 13 + 5 + 13 + 5));
-    // A scratchpad with a single half: the second layer waits too.
+    // If the scratchpad has a single half, the second layer must already wait.
     let single = Machine { halves: 1, entries: 32, ..cal };
     check_layers(&single, &[32, 32], (5 + 13 + 5 + 13, 13 + 5 + 13 + 5));
     let slow = Machine { outstanding: 1, ..single };

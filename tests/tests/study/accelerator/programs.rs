@@ -67,7 +67,7 @@ fn setups(machine: &Machine) -> impl Iterator<Item = RunConfig> {
 
 #[test]
 fn gradients_are_the_same_bits_in_all_systems() {
-    // Nested loops with two matrices: iterations replace one, and add to the other.
+    // The carry of the loops has two arrays: each iteration replaces the first, and adds an element to the second.
     let iterations = |x: Var| {
         let inner = |c: Var| fori_loop(5, |(_, c): (Var, Var)| (c * x).sin() + c * c, c);
         let outer = |(i, (c, sum)): (Var, (Var, Var))| {
@@ -203,7 +203,7 @@ fn programs_of_every_kind_run() {
     let nested = |x: Var| fori_loop(5, |(_, x): (Var, Var)| x + iterations(x).ln(), x);
     same(0.0, |x| map(grad(nested), x), &x);
     same(0.0, |x| map(grad(grad(nested)), x), &x);
-    // Checkpoints; their layers are recomputed.
+    // Each layer of this program is in a checkpoint, so the reverse pass recomputes it.
     let layers = |x: Var| {
         (0..6).fold(x, |x, _| checkpoint(|x: Var| (x * x.sin()).tanh(), Policy::Nothing)(x))
     };
@@ -460,7 +460,7 @@ fn tapes_are_streamed_last_in_first_out_or_first_in_first_out() {
     // The outer loop reads in order and the inner one backward, and vice versa.
     streams(&kept("i0*3 + i1", "i2*3 + i3*-1 + 2"), 192);
     streams(&kept("i0*3 + i1", "i2*-3 + i3 + 189"), 192);
-    // The inner loop stores backward.
+    // A tape that an inner loop stores backward and the reverse pass reads in order must be streamed, too.
     streams(&kept("i0*3 + i1*-1 + 2", "i2*3 + i3"), 192);
     // Reads or stores by columns cannot be streamed: the tape goes through the cache.
     streams(&kept("i0*3 + i1", "i2 + i3*64"), 0);
@@ -518,7 +518,8 @@ fn prepared_copies_are_not_streamed() {
         (s.reverse.inputs, s.whole().blocks)
     };
     assert_eq!((counts(false, false), counts(true, false)), ((192, 384), (0, 384)));
-    // With `again`, an argument counts as tape if the reverse pass rereads it.
+    // With `again`, an argument that the reverse pass rereads counts as tape. The rereads add 192 blocks, except if
+    // copies of the argument are `prepared`.
     assert_eq!((counts(false, true), counts(true, true)), ((192, 576), (0, 384)));
 }
 
