@@ -90,13 +90,13 @@ impl Arrays {
     }
 }
 
-/// A region of the tape: the entries that one block stores in all its executions. Displays as `region3`.
+/// A region of the tape: the entries that one statement block stores in all its executions. Displays as `region3`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RegionId(u32);
 entity_impl!(RegionId, "region");
 
-/// The tape entries of one block: the number of values that each execution of the block stores, and the number of
-/// executions, which is the product of the trip counts around the block.
+/// The tape entries of one statement block: the number of values that each execution of the block stores, and the
+/// number of executions, which is the product of the trip counts around the block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Region {
     values: u64,
@@ -118,7 +118,7 @@ pub enum TapeForm {
     Records,
 }
 
-/// The tape of a simulated run: its address and its regions.
+/// The tape of a simulated run: its address and its regions (the entries of one statement block each).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Tape {
     /// The simulated address of the first tape entry, in bytes.
@@ -131,7 +131,8 @@ impl Tape {
     /// The address of the tape in the experiments of the TapeFlow paper's authors.
     pub const BASE: u64 = 0x80ca_4240;
 
-    /// Creates a tape without regions, whose first entry is at the address `base`.
+    /// Creates a tape without regions (entries of one statement block each), whose first entry is at the address
+    /// `base`.
     pub fn at(base: u64) -> Tape {
         Tape { base, regions: PrimaryMap::new(), entries: 0 }
     }
@@ -143,20 +144,20 @@ impl Tape {
         self.regions.push((Region { values, executions }, first))
     }
 
-    /// Returns the number of tape entries (8-byte words) of all regions.
+    /// Returns the number of tape entries (8-byte words) of all statement blocks together.
     pub fn entries(&self) -> u64 {
         self.entries
     }
 
-    /// Returns the index of a value among all entries of the tape; `None` if the region has no such value or
-    /// execution.
+    /// Returns the index of a value among all entries of the tape; `None` if the region (the entries of one statement
+    /// block) has no such value or execution.
     pub(super) fn number(&self, region: RegionId, value: u64, execution: u64) -> Option<u64> {
         let (Region { values, executions }, first) = *self.regions.get(region)?;
         (value < values && execution < executions).then(|| first + execution * values + value)
     }
 
     /// Returns the address in bytes of a tape entry, on a tape with the layout `form` and cache lines of `line` bytes;
-    /// `None` if the region has no such value or execution.
+    /// `None` if the region (the entries of one statement block) has no such value or execution.
     pub(super) fn address(
         &self,
         (region, value, execution): (RegionId, u64, u64),

@@ -46,7 +46,8 @@ pub struct RunConfig {
     /// was differentiated instruction by instruction.
     pub mirrored: bool,
     /// Whether arrays may overlap. If so, a loop that stores to an array or the tape reads arguments again in each
-    /// iteration, and reloads the address of a record of a dynamic tape at each access.
+    /// iteration, and each access to a dynamic tape reloads the address of the accessed record (one iteration's
+    /// residuals).
     pub overlap: bool,
     /// Whether the statistics count a read of an argument in the reverse phase as an access to the tape, if the forward
     /// phase has read the argument, too.
@@ -179,17 +180,18 @@ struct KeptArray {
     /// The number of bytes that an element of the array takes on the tape; at least `AddressMap::word`.
     place: u64,
     region: RegionId,
-    /// The simulated address of the first record of the region that holds the array.
+    /// The simulated address of the first record (one iteration's residuals) of the tape region that holds the array.
     base: u64,
-    /// The size in bytes of a record of this region.
+    /// The size in bytes of a record (one iteration's residuals) of the tape region that holds the array.
     step: u64,
-    /// The offset in bytes of the array's elements in each record.
+    /// The offset in bytes of the array's elements in each record (one iteration's residuals).
     at: u64,
-    /// The number of the array's elements in each record.
+    /// The number of the array's elements in each record (one iteration's residuals).
     elements: u64,
 }
 
-/// The location of a byte on the tape: region, record in the region, and byte in the record.
+/// The location of a byte on the tape: the region, the record (one iteration's residuals) in the region, and the byte
+/// in the record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct InRegion {
     pub(super) region: RegionId,
@@ -197,13 +199,13 @@ pub(super) struct InRegion {
     pub(super) byte: u64,
 }
 
-/// A chunk of a dynamic tape: contiguous memory for several records. (The tape grows by chunks, since its length is
-/// known only at run time.)
+/// A chunk of a dynamic tape: contiguous memory for several records (one iteration's residuals each). The tape grows by
+/// chunks, since its length is known only at run time.
 struct Chunk {
     region: Option<RegionId>,
     /// The size of a record in bytes; a record is the residuals of one iteration.
     bytes: u64,
-    /// The index of the chunk's first record among all records of the tape.
+    /// The index of the chunk's first record (one iteration's residuals) among all records of the tape.
     first: u64,
     /// The simulated address of the word that holds the address of the chunk.
     pointer: u64,
@@ -216,8 +218,8 @@ const CHUNK_POINTERS: u64 = 256;
 pub(super) struct Addresses {
     places: SecondaryMap<BufferId, Option<u64>>,
     pub(super) workspace: u64,
-    /// The arrays on the tape (*kept* arrays). The key is the address by which the program names the array, which is
-    /// `TAPE_ALIAS_BASE` or more.
+    /// The arrays on the tape (*kept* arrays). The key is the address by which the program names the array; all these
+    /// addresses are `TAPE_ALIAS_BASE` or more.
     kept: BTreeMap<u64, KeptArray>,
     /// The simulated address of the pointers to the chunks of dynamic tapes.
     pointers: u64,
@@ -226,8 +228,8 @@ pub(super) struct Addresses {
     /// Per dynamic tape: the simulated addresses of its allocated chunks.
     chunks: SecondaryMap<TapeId, Vec<u64>>,
     records: BTreeMap<u64, Chunk>,
-    /// Sums of sizes in bytes: of arguments, of written arrays that are not on the tape, and of arrays and records on
-    /// the tape.
+    /// Three sums of sizes in bytes: of the arguments, of the written arrays that are not on the tape, and of the
+    /// memory on the tape.
     pub(super) state: [u64; 3],
 }
 
@@ -313,7 +315,7 @@ impl Addresses {
     }
 
     /// Translates an address of the program to the simulated address. If the address is on the tape, also returns its
-    /// region, record and byte.
+    /// region, record (one iteration's residuals) and byte.
     pub(super) fn translate(&self, address: u64) -> (u64, Option<InRegion>) {
         if address >= TAPE_ALIAS_BASE
             && let Some((start, kept)) = self.kept.range(..=address).next_back()
@@ -337,8 +339,8 @@ impl Addresses {
         self.records.range(..=address).next_back().map(|(_, chunk)| chunk.pointer)
     }
 
-    /// Returns the simulated address of record `index` of a dynamic tape. Allocates chunks of the sizes that compiled
-    /// code uses.
+    /// Returns the simulated address of record `index` (the residuals of one iteration) of a dynamic tape. Allocates
+    /// chunks of the sizes that compiled code uses.
     pub(super) fn record(
         &mut self,
         (program, layout): (&Program, &Layout),
@@ -364,9 +366,9 @@ impl Addresses {
 /// arrays count as done before the start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Step {
-    /// Fills arrays that no earlier step touched with constants, or with parts of arguments.
+    /// A step that fills arrays that no earlier step touched with constants, or with parts of arguments.
     Filled,
-    /// Copies an argument element by element to an array that no earlier step touched.
+    /// A step that copies an argument element by element to an array that no earlier step touched.
     Copied { to: BufferId, from: BufferId },
     /// Any other step: the machine runs it even if `RunConfig::prepared` is set.
     Other,
@@ -381,13 +383,13 @@ impl Step {
     }
 }
 
-/// Returns, for each step (statement of the outermost block) of a program, whether it only fills or copies arrays.
+/// Returns, for each step (top-level statement) of a program, whether it only fills or copies arrays.
 pub(super) fn steps(program: &Program) -> Vec<Step> {
     let k = &program.entry;
     let mut touched: OrderedSet<BufferId> = OrderedSet::default();
     let mut of = |step: &Stmt| {
-        // The program itself must fill arrays that an earlier step touched, and kept arrays: no caller can fill the
-        // tape before the run.
+        // The program itself must fill arrays that an earlier step touched, and kept arrays (arrays on the tape): no
+        // caller can fill the tape before the run.
         let own = |to: BufferId| touched.contains(&to) || is_kept(k, to);
         let fresh = |all: &[Filling]| !all.iter().any(|f| own(f.to));
         let done = match fillings(k, step).filter(|all| fresh(all)).as_deref() {

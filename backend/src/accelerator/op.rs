@@ -58,8 +58,8 @@ pub enum Work {
         address: u64,
         /// Whether the access is a write.
         write: bool,
-        /// Whether the address is on the tape. If so, the access counts as a tape access. It goes through the cache
-        /// on every system.
+        /// Whether the address is on the tape. If so, the access counts as a tape access. The access goes through the
+        /// cache even on systems with a scratchpad.
         tape: bool,
     },
     /// Reads, in the reverse phase, an array element that the forward phase has read, from the element's original
@@ -103,8 +103,8 @@ pub struct Entry {
 /// The identity of the value of a tape entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EntryIdentity {
-    /// A value on the tape: the region of the block that stores the value, the value's index among the block's values,
-    /// and the number of the block's execution.
+    /// A value on the tape: the region of the statement block that stores the value, the value's index among the
+    /// block's values, and the number of the block's execution.
     Tape(RegionId, u64, u64),
     /// An array element that is not written between the forward and the reverse phase: the array and the element's
     /// index. The value is not stored on the tape. The reverse phase reads it from the array. The forward phase's store
@@ -136,13 +136,13 @@ impl Entry {
 /// A group of tape entries for which the scratchpad is allocated at one time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Layer {
-    /// The number of the stream that moves the layer. Each stream has its own range of the scratchpad and its own
-    /// tiles, and one layer in use at a time.
+    /// The number of the stream that moves the layer. Each stream has its own range of the scratchpad and its own tiles
+    /// (units of transfer), and one layer in use at a time.
     pub stream: u32,
     /// The number of entries of the layer; each takes an 8-byte word of the scratchpad.
     pub entries: u64,
     /// Whether the values are in arrays already ([`EntryIdentity::Array`]) and are only streamed to the scratchpad.
-    /// Otherwise they are on the tape, and are streamed to memory and back.
+    /// Otherwise the values are on the tape, and are streamed to memory and back.
     pub in_array: bool,
     /// The order in which the reverse phase reads this layer among the layers of the stream.
     pub order: Order,
@@ -151,11 +151,12 @@ pub struct Layer {
 /// The order in which the reverse phase reads the layers (groups of tape entries) that the forward phase stored.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Order {
-    /// The layer that was stored last is read first, as in a reversed loop.
+    /// The layer (group of tape entries) that was stored last is read first, as in a reversed loop.
     Mirrored,
-    /// The loop nest that stored last is read first; within a nest, the layers are read in the order of their stores.
+    /// The loop nest that stored last is read first; within a nest, the layers (groups of tape entries) are read in the
+    /// order of their stores.
     Same {
-        /// The number of the loop nest that stores the layer.
+        /// The number of the loop nest that stores the layer (group of tape entries).
         nest: u32,
     },
 }

@@ -39,11 +39,11 @@ use tapeloom_ir::fault::{Fault, planted};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
     Empty,
-    /// Records are being stored in this half of the entries.
+    /// Tape entries are being stored in this half of the scratchpad.
     Filling,
-    /// The contents of this half, a tile, are being transferred to memory.
+    /// The contents of this half of the scratchpad, a tile, are being transferred to memory.
     Leaving(Tile),
-    /// The contents of this half, a tile, are being transferred from memory.
+    /// The contents of this half of the scratchpad, a tile, are being transferred from memory.
     Coming(Tile),
     Full(Tile),
 }
@@ -96,7 +96,7 @@ struct Open {
     /// The index of the layer's first entry in its half of the stream's scratchpad entries.
     head: u64,
     entries: u64,
-    /// Per entry of the layer: the mask of the bits that were stored.
+    /// Per entry of the layer (group of tape entries): the mask of the bits that were stored.
     stored: Vec<u64>,
 }
 
@@ -108,7 +108,7 @@ pub(super) struct Scratchpad {
     request: u64,
     /// Whether the stream brings entries of arguments from their arrays, and stores none.
     fed: bool,
-    /// For a stream of arguments (`fed`): the cache lines of each tile, with the next tile last.
+    /// For a stream of arguments (`fed`): the cache lines of each tile (contents of a half), with the next tile last.
     lines: Vec<VecDeque<u64>>,
     halves: Vec<(State, Vec<u64>)>,
     /// The index of the half of the scratchpad that is in use.
@@ -118,8 +118,8 @@ pub(super) struct Scratchpad {
     /// In the reverse phase, the number of entries of the half in use that are not read yet.
     left: u64,
     open: Option<Open>,
-    /// In the forward phase, the tiles sent to memory, in the order of their stores. In the reverse phase, the tiles
-    /// still to be requested, with the next tile last.
+    /// In the forward phase, the tiles (contents of a half each) sent to memory, in the order of their stores. In the
+    /// reverse phase, the tiles still to be requested, with the next tile last.
     hist: Vec<Tile>,
     reverse: bool,
     /// The bits of the entries that were sent to memory or are still to be brought.
@@ -128,7 +128,7 @@ pub(super) struct Scratchpad {
     pub(super) out: VecDeque<Transfer>,
     /// The transfers from memory that the engines have not taken yet.
     pub(super) back: VecDeque<Transfer>,
-    /// The number of tiles that the forward phase sent to memory.
+    /// The number of tiles (contents of a half each) that the forward phase sent to memory.
     pub(super) tiles: u64,
 }
 
@@ -156,8 +156,9 @@ impl Scratchpad {
     }
 
     /// Begins a layer (a group of tape entries). Returns false if the layer must wait: in the forward phase until one
-    /// half of the scratchpad is empty, in the reverse phase until the layer's tile has arrived. `tape` is the address
-    /// of the next tile on the tape; if the call sends a tile to memory, it adds the tile's size in bytes to `tape`.
+    /// half of the scratchpad is empty, in the reverse phase until the entries of the layer have arrived from memory.
+    /// `tape` is the address on the tape at which the contents of the next half are stored; if the call sends a half to
+    /// memory, it adds the half's size in bytes to `tape`.
     pub(super) fn begin(&mut self, layer: Layer, tape: &mut u64) -> Result<bool, Problem> {
         let n = layer.entries;
         if let Some(open) = &self.open {
@@ -176,8 +177,8 @@ impl Scratchpad {
         Ok(head.is_some())
     }
 
-    /// Allocates the entries of a layer in the forward phase. Returns the index of its first entry in the half, or
-    /// `None` if the half is not free.
+    /// Allocates the entries of a layer (a group of tape entries) in the forward phase. Returns the index of the
+    /// layer's first entry in the half of the scratchpad, or `None` if the half is not free.
     fn fill(&mut self, layer: Layer, tape: &mut u64) -> Option<u64> {
         let Layer { stream: _, entries, in_array, order } = layer;
         let fits = |t: &Tile| {
@@ -202,7 +203,7 @@ impl Scratchpad {
         Some(head)
     }
 
-    /// Sends the contents of the half in use (the tile) to memory, and uses the next half from now on.
+    /// Sends the contents of the half in use (a tile) to memory, and uses the next half from now on.
     fn close(&mut self, tape: &mut u64) {
         let Some(mut tile) = self.tile.take() else { return };
         if !tile.in_array {
@@ -219,8 +220,8 @@ impl Scratchpad {
         }
     }
 
-    /// Returns the index of the first entry of the next layer in the reverse phase, or `None` if the layer's tile has
-    /// not arrived.
+    /// Returns, in the reverse phase, the index of the first entry of the next layer (a group of tape entries), or
+    /// `None` if the layer has not arrived from memory.
     fn read(&mut self, layer: Layer) -> Result<Option<u64>, Problem> {
         if self.left == 0 {
             let tile = match self.halves[self.current].0 {
@@ -266,7 +267,8 @@ impl Scratchpad {
         Ok(())
     }
 
-    /// Requests, in the reverse phase, the next tile from memory. The tile will be held by the half with index `half`.
+    /// Requests, in the reverse phase, the next tile (contents of a half) from memory, to be stored in the half with
+    /// index `half`.
     fn request_tile(&mut self, half: usize) {
         self.halves[half].0 = match self.hist.pop() {
             Some(tile) => {
@@ -286,7 +288,8 @@ impl Scratchpad {
         Transfer { moved, entries, taped, requests: lines.unwrap_or_else(along) }
     }
 
-    /// Returns, for the entry at `offset` in the layer in use, the half and the entry's index in the half.
+    /// Returns, for the entry at `offset` in the layer (group of tape entries) in use, the half and the entry's index
+    /// in the half.
     pub(super) fn find(&self, offset: u64) -> Result<(usize, u64), Problem> {
         let Some(open) = &self.open else {
             return Err(Problem::internal("the tape is used outside a layer"));
@@ -301,7 +304,8 @@ impl Scratchpad {
         Ok((open.half, within))
     }
 
-    /// Returns, for the entry at `offset` in the layer in use, its index among all scratchpad entries of the stream.
+    /// Returns, for the entry at `offset` in the layer (group of tape entries) in use, its index among all scratchpad
+    /// entries of the stream.
     pub(super) fn entry(&self, offset: u64) -> Result<u64, Problem> {
         let (half, within) = self.find(offset)?;
         Ok(half as u64 * self.capacity + within)
@@ -360,7 +364,7 @@ impl Scratchpad {
         Ok(())
     }
 
-    /// Completes the transfer of a tile from memory to a half, and marks the half as full.
+    /// Completes the transfer of a tile (contents of a half) from memory, and marks the half as full.
     pub(super) fn arrived_from_memory(&mut self, half: usize) -> Result<(), Problem> {
         let (state, words) = &mut self.halves[half];
         let State::Coming(tile) = *state else {
@@ -374,7 +378,8 @@ impl Scratchpad {
         Ok(())
     }
 
-    /// Ends the forward phase: sends the contents of the half in use to memory. Fails if a layer has not ended.
+    /// Ends the forward phase: sends the contents of the half in use to memory. Fails if a layer (group of tape
+    /// entries) has not ended.
     pub(super) fn flush(&mut self, tape: &mut u64) -> Result<(), Problem> {
         if let Some(open) = &self.open {
             let message = format!("the phase ends in a layer of {} entries", open.entries);
@@ -404,8 +409,8 @@ impl Scratchpad {
         Ok(())
     }
 
-    /// Returns whether all halves are empty, no layer is in use, no transfer is under way, and no tile is still to
-    /// come.
+    /// Returns whether all halves are empty, no layer (group of tape entries) is in use, no transfer is under way, and
+    /// no tile (contents of a half) is still to come.
     pub(super) fn is_idle(&self) -> bool {
         let empty = self.halves.iter().all(|(state, _)| *state == State::Empty);
         empty
@@ -414,8 +419,8 @@ impl Scratchpad {
             && (!self.reverse || self.hist.is_empty())
     }
 
-    /// If no layer is in use in the forward phase, sends the stream's current tile to memory, so that another stream
-    /// can use the scratchpad entries.
+    /// If no layer (group of tape entries) is in use in the forward phase, sends the contents of the half in use to
+    /// memory, so that another stream can use the scratchpad entries.
     pub(super) fn leave(&mut self, tape: &mut u64) {
         if self.open.is_none() && !self.reverse {
             self.close(tape);
@@ -429,8 +434,8 @@ impl Scratchpad {
         }
         self.reverse = true;
         self.tiles = self.hist.len() as u64;
-        // Order the tiles so that popping from the end gives the reading order: reverse the tiles of each loop nest
-        // that is read in the order of its stores.
+        // Order the tiles (contents of a half each) so that popping from the end gives the reading order: reverse the
+        // tiles of each loop nest that is read in the order of its stores.
         for nest in self.hist.chunk_by_mut(|a, b| a.order == b.order) {
             match nest[0].order {
                 Order::Mirrored => {}

@@ -117,7 +117,8 @@ impl Pads {
         Ok(())
     }
 
-    /// Returns the index, among all entries of the scratchpad, of a tape entry in its stream's layer in use.
+    /// Returns the index, among all entries of the scratchpad, of a tape entry in the layer (group of tape entries)
+    /// that its stream has in use.
     pub(super) fn entry(&mut self, entry: Entry) -> Result<u64, Problem> {
         let within = self.stream(entry.stream)?.entry(entry.offset)?;
         Ok(self.streams[entry.stream as usize].slot.at + within)
@@ -181,7 +182,8 @@ impl Pads {
         self.streams.iter().map(|stream| stream.pad.tiles).sum()
     }
 
-    /// Checks, at the end of the run, that the tiles of every stream were brought back and read to the end.
+    /// Checks, at the end of the run, that the tiles (contents of a half each) of every stream were brought back and
+    /// read to the end.
     pub(super) fn check_empty(&self) -> Result<(), Problem> {
         self.streams.iter().try_for_each(|stream| stream.pad.check_empty())
     }

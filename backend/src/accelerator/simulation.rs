@@ -90,8 +90,8 @@ impl<'a> Simulation<'a> {
         self.issue.counts().blocks += 1;
     }
 
-    /// Adds the next operation of the program, and runs the machine until there is room for it. Returns the token of
-    /// the operation's result.
+    /// Adds the next operation of the program, and runs the machine until there is room for the operation. Returns the
+    /// token of the operation's result.
     ///
     /// # Errors
     /// [`tapeloom_ir::Kind::Internal`] if the program names an array or an element that does not exist, uses the
@@ -102,8 +102,8 @@ impl<'a> Simulation<'a> {
         }
         let Some(task) = self.task(op)? else { return Ok(Token::READY) };
         let counts = self.issue.counts();
-        // The operands of a request for a layer only state after which operations the layer begins, so do not count
-        // them as uses of values.
+        // The operands of a request for a layer (a group of tape entries) only state after which operations the layer
+        // begins, so do not count them as uses of values.
         let taken = if let Task::Layer(_) = task { &[] } else { op.operands };
         for operand in taken.iter().filter(|t| **t != Token::READY) {
             match operand.sequence >= self.began.1 {
@@ -253,7 +253,7 @@ impl<'a> Simulation<'a> {
     /// Ends the run, and returns its statistics.
     ///
     /// # Errors
-    /// Those of [`Simulation::push`]; also an error if the reverse phase has not read all of the tape.
+    /// Errors of [`Simulation::push`]; also an error if the reverse phase has not read all of the tape.
     pub fn finish(mut self) -> Result<Statistics, Problem> {
         self.end_phase()?;
         if self.issue.phase == Phase::Reverse {

@@ -78,8 +78,8 @@ pub struct Counts {
     pub tape: Accesses,
     /// The accesses to the scratchpad.
     pub scratchpad: Accesses,
-    /// The number of accesses to a cache line that an earlier miss is fetching. They count as hits, and take a part
-    /// of the time of a miss.
+    /// The number of accesses to a cache line that an earlier miss is fetching. Such an access counts as a hit, and
+    /// takes a part of the time of a miss.
     pub merged: u64,
     /// The number of loads, from the scratchpad, of arguments that a stream brought from their arrays.
     pub inputs: u64,

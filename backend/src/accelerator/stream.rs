@@ -48,8 +48,8 @@ impl Engine {
                 (self.moved, self.taped, self.left) = (moved, taped, requests);
             }
             let before = self.under_way.back().map_or(0, |end| *end);
-            // A transfer without memory requests ends at once. It moves a tile of an argument whose cache lines were
-            // all requested for earlier tiles.
+            // A transfer without memory requests ends at once. It moves a tile (contents of a half) of an argument
+            // whose cache lines were all requested for earlier tiles.
             let asked = self.left.pop_front().map_or(now, |address| request(address, self.taped));
             let end = before.max(asked);
             self.under_way.push_back(end);

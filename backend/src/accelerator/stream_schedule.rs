@@ -22,23 +22,25 @@ pub(super) enum Move {
     Close,
 }
 
-/// A list of changes of layers, seldom more than two, so two are stored inline.
+/// A list of changes of the layer (group of tape records) in the scratchpad; seldom more than two, so two are stored
+/// inline.
 pub(super) type Moves = SmallVec<[Move; 2]>;
 
 struct Stream {
     slot: Slot,
     /// The number of records in a layer (the records for which the scratchpad is allocated at one time).
     iterations: u64,
-    /// The number of 8-byte scratchpad entries that a record takes.
+    /// The number of 8-byte scratchpad entries that a record (one iteration's residuals) takes.
     entries: u64,
-    /// The number of all records of the stream.
+    /// The number of records (one iteration's residuals each) of the stream in the whole run.
     records: u64,
     read: Read,
-    /// The tiles that a stream of arguments brings from their arrays; `None` for a stream of the tape.
+    /// The tiles (units of transfer) that a stream of arguments brings from their arrays; `None` for a stream of the
+    /// tape.
     fed: Option<StreamedTiles>,
-    /// The number of the layer in use, which has begun and which no barrier has ended.
+    /// The number of the layer (group of tape records) in use, which has begun and which no barrier has ended.
     open: Option<u64>,
-    /// The number of the layer that was in use last.
+    /// The number of the layer (group of tape records) that was in use last.
     last: Option<u64>,
     /// The token of the barrier that ended the stream's last layer, for which later streams with an overlapping
     /// scratchpad range wait.
@@ -49,9 +51,10 @@ struct Stream {
 struct StreamedTiles {
     /// Per load of the argument: the number of its executions so far.
     served: Vec<u64>,
-    /// The tiles of the argument, in the order in which they are used.
+    /// The tiles (units of transfer) of the argument, in the order in which they are used.
     tiles: Vec<StreamTile<u64>>,
-    /// The first iteration whose loads read each tile; an iteration executes each load of the argument once.
+    /// Per tile (unit of transfer): the first iteration whose loads read the tile. An iteration executes each load of
+    /// the argument once.
     starts: Vec<u64>,
 }
 
@@ -67,8 +70,8 @@ pub(super) struct StreamSchedule {
 }
 
 impl StreamSchedule {
-    /// Creates the streams of a layout. For dynamic tapes, `observed_order` returns in which order the records are
-    /// read and how many there are.
+    /// Creates the streams of a layout. For a dynamic tape, `observed_order` returns in which order the residuals of
+    /// the iterations (records) are read, and the number of these records.
     pub(super) fn of(
         layout: &Layout,
         observed_order: impl Fn(RegionId) -> Option<(Read, u64)>,
@@ -125,18 +128,20 @@ impl StreamSchedule {
         self.streams.iter().map(|s| s.slot).collect()
     }
 
-    /// Returns the number of the stream that moves the records of a region; `None` if the region is not streamed.
+    /// Returns the number of the stream that moves the records of a region (an array of records); `None` if the region
+    /// is not streamed.
     pub(super) fn region(&self, region: RegionId) -> Option<u32> {
         self.regions[region]
     }
 
-    /// Returns the number of records that a stream of the tape moves; 0 for a stream of an argument.
+    /// Returns the number of records (one iteration's residuals each) that a stream of the tape moves; 0 for a stream
+    /// of an argument.
     pub(super) fn records(&self, stream: u32) -> u64 {
         self.streams[stream as usize].records
     }
 
-    /// Counts an execution of a load of an argument. Returns the load's stream, the layer, and the offset of the
-    /// element in the layer; `None` if the argument is not streamed.
+    /// Counts an execution of a load of an argument. Returns the load's stream, the layer (group of entries in the
+    /// scratchpad), and the offset of the element in the layer; `None` if the argument is not streamed.
     pub(super) fn load(&mut self, step: usize, value: ScalarId) -> Option<(u32, u64, u64)> {
         let (stream, n) = *self.loads.get(&(step, value))?;
         let s = &mut self.streams[stream as usize];
@@ -150,8 +155,8 @@ impl StreamSchedule {
         Some((stream, tile as u64, place))
     }
 
-    /// Returns the largest number of 8-byte words that a tile of the stream may have: half of the stream's scratchpad
-    /// entries.
+    /// Returns the largest number of 8-byte words that a tile (unit of transfer) of the stream may have: half of the
+    /// stream's scratchpad entries.
     pub(super) fn tile_words(&self, stream: u32) -> usize {
         self.streams[stream as usize].slot.half as usize
     }
@@ -172,14 +177,15 @@ impl StreamSchedule {
         fed.tiles = tiles;
     }
 
-    /// Returns the number of the layer that contains a record, and the offset in the layer of the record's first
-    /// entry, in entries of 8 bytes.
+    /// Returns the number of the layer (group of records in the scratchpad) that contains a record, and the offset in
+    /// the layer of the record's first entry, in entries of 8 bytes.
     pub(super) fn layer(&self, stream: u32, record: u64) -> (u64, u64) {
         let s = &self.streams[stream as usize];
         (record / s.iterations, record % s.iterations * s.entries)
     }
 
-    /// Returns the layers to end and to begin before an access to layer `layer`.
+    /// Returns the layers (groups of entries in the scratchpad) to end and to begin before an access to the layer with
+    /// number `layer`.
     pub(super) fn to(&mut self, stream: u32, layer: u64, reverse: bool) -> Result<Moves, Problem> {
         let s = &mut self.streams[stream as usize];
         match s.open == Some(layer) {
@@ -188,9 +194,9 @@ impl StreamSchedule {
         }
     }
 
-    /// Returns the changes of layers of a stream at the end of a step (top-level statement): the layer in use is ended,
-    /// and a stream that the reverse phase has begun to read is read to its end. If `all` (at the end of the run),
-    /// streams that were not begun are read, too.
+    /// Returns the changes of layers (groups of entries in the scratchpad) of a stream at the end of a step (top-level
+    /// statement): the layer in use is ended, and a stream that the reverse phase has begun to read is read to its end.
+    /// If `all` (at the end of the run), streams that were not begun are read, too.
     pub(super) fn end(&mut self, stream: u32, reverse: bool, all: bool) -> Result<Moves, Problem> {
         let s = &mut self.streams[stream as usize];
         if s.last.is_none() && !all {
@@ -203,18 +209,18 @@ impl StreamSchedule {
         self.streams.len() as u32
     }
 
-    /// Begins the reverse phase, in which no layer has been in use yet.
+    /// Begins the reverse phase, in which no layer (group of tape records) has been in use yet.
     pub(super) fn begin_reverse_pass(&mut self) {
         self.streams.iter_mut().for_each(|s| s.last = None);
     }
 
-    /// Sets the token of the barrier that has ended the layer in use of a stream.
+    /// Sets the token of the barrier that has ended the layer (group of tape records) in use of a stream.
     pub(super) fn ended(&mut self, stream: u32, by: Token) {
         self.streams[stream as usize].ended = by;
     }
 
-    /// Returns the tokens that the first layer of a stream waits for: the last barriers of streams with overlapping
-    /// scratchpad ranges.
+    /// Returns the tokens for which the first layer (group of tape records) of a stream waits: the last barriers of
+    /// streams with overlapping scratchpad ranges.
     pub(super) fn before(&self, stream: u32, halves: u64) -> SmallVec<[Token; 4]> {
         let end = |slot: Slot| slot.at + slot.half * halves;
         let mine = self.streams[stream as usize].slot;
@@ -233,7 +239,8 @@ impl Stream {
         }
     }
 
-    /// Returns the number of 8-byte entries of a layer; the last layer may be shorter.
+    /// Returns the number of 8-byte scratchpad entries of a layer (group of tape records); the last layer may be
+    /// shorter.
     fn entries_of(&self, layer: u64) -> u64 {
         match &self.fed {
             Some(fed) => fed.tiles[layer as usize].words.len() as u64,
@@ -241,8 +248,8 @@ impl Stream {
         }
     }
 
-    /// Returns the layers to end and to begin in order to come from the layer in use to `layer`; `None` is the end of
-    /// the stream.
+    /// Returns the layers (groups of entries in the scratchpad) to end and to begin in order to come from the layer in
+    /// use to `layer`; `None` is the end of the stream.
     fn towards(
         &mut self,
         stream: u32,
@@ -254,8 +261,8 @@ impl Stream {
         if self.open.take().is_some() {
             moves.push(Move::Close);
         }
-        // If the reverse phase reads the layers in the opposite order of their stores (`back`), `number` counts from
-        // the last layer.
+        // If the reverse phase reads the layers (groups of tape records) in the opposite order of their stores
+        // (`back`), `number` counts from the last layer.
         let back = !stored && self.read == Read::Mirrored;
         let number = |layer: u64| if back { all.wrapping_sub(layer + 1) } else { layer };
         let next = self.last.map_or(0, |last| number(last) + 1);
@@ -264,7 +271,8 @@ impl Stream {
             None if stored => return Ok(moves),
             None => all,
         };
-        // Report a layer that comes too early or too late. The forward phase stores every layer and must skip none.
+        // Report a layer (group of tape records) that comes too early or too late. The forward phase stores every layer
+        // and must skip none.
         if end < next || stored && end > next || layer.is_some() && end >= all {
             let (read, last) = (self.read, self.last);
             return Err(Problem::internal(format!(

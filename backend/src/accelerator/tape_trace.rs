@@ -15,7 +15,7 @@ use super::config::InRegion;
 use crate::layout::{Read, RegionId};
 use tapeloom_ir::OrderedSet;
 
-/// An access to a record of a dynamic tape, observed in the first run.
+/// An access to a record (one iteration's residuals) of a dynamic tape, observed in the first run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct RecordAccess {
     pub(super) at: InRegion,
@@ -26,9 +26,9 @@ pub(super) struct RecordAccess {
     pub(super) step: usize,
 }
 
-/// Returns the order in which the records of a region are read, and the number of records. Returns `None` if a stream
-/// cannot bring the records: if they are read in no fixed direction, or some entry is not stored. A record has `width`
-/// bytes.
+/// Returns the order in which the records (one iteration's residuals each) of a region are read, and the number of
+/// records. Returns `None` if a stream cannot bring the records: if they are read in no fixed direction, or some entry
+/// is not stored. A record has `width` bytes.
 pub(super) fn reading_order(
     accesses: &[RecordAccess],
     region: RegionId,

@@ -156,7 +156,7 @@ pub(crate) fn simulate_within(
 
 /// The receiver of a run's operations: the recorder of tape accesses, or the machine.
 enum Receiver<'a> {
-    /// Records the accesses to records of dynamic tapes, from which their order is inferred.
+    /// Collects the accesses to dynamic tapes, from which the order of these accesses is inferred.
     Recorder(Vec<RecordAccess>),
     /// Runs the operations on the simulated machine.
     Machine(Box<Simulation<'a>>),
@@ -171,8 +171,8 @@ enum Taped {
     Never,
     /// Some versions of the buffer are kept on the tape, others are not.
     Some,
-    /// All versions of the buffer are on the tape: the buffer is in a record of a dynamic tape, or the caller of the
-    /// kernel keeps it.
+    /// All versions of the buffer are on the tape: the buffer is on a dynamic tape, or the caller of the kernel keeps
+    /// the buffer.
     All,
 }
 
@@ -233,13 +233,14 @@ struct Driver<'a> {
     frames: Vec<Frame<'a>>,
     /// The index of the step (top-level statement of the program) with which the reverse phase begins.
     reverse_start: Option<usize>,
-    /// The number of steps begun so far.
+    /// The number of steps (top-level statements) begun so far.
     step: usize,
     /// Whether the reverse phase has begun.
     reverse: bool,
-    /// For each step of the program: whether the step is done before the machine starts, at no cost.
+    /// For each step (top-level statement) of the program: whether the step is done before the machine starts, at no
+    /// cost.
     prepared: Vec<bool>,
-    /// Whether the current step is done before the machine starts.
+    /// Whether the current step (top-level statement) is done before the machine starts.
     before: bool,
     /// Whether the current block (a loop iteration or straight-line code) has used the tape.
     used: bool,
@@ -249,12 +250,12 @@ struct Driver<'a> {
     /// The arguments that this iteration has loaded, by address. These values are in registers until a store to an
     /// array that may overlap the argument.
     arguments: OrderedMap<u64, Token>,
-    /// The addresses of arguments that the forward phase has read. They are collected only if `RunConfig::again` is
-    /// set.
+    /// The addresses of arguments that the forward phase has read. The addresses are collected only if
+    /// `RunConfig::again` is set.
     read: Option<OrderedSet<u64>>,
     /// Per kernel, the entry last: which scalars are wires (used only in addresses, guards and branches).
     wires: Vec<SecondaryMap<ScalarId, bool>>,
-    /// The results of callbacks in the first run of a program with dynamic tapes. The second run takes them from here,
+    /// The results of callbacks in the first run of a program with dynamic tapes. The second run takes these results,
     /// so that each callback is called once.
     answers: VecDeque<Vec<Tensor>>,
 }
@@ -368,7 +369,8 @@ impl<'a> Driver<'a> {
         Ok(())
     }
 
-    /// Loads or stores a tape value in the scratchpad, in the layer of its stream that contains the value's record.
+    /// Loads or stores a tape value in the scratchpad, in the layer (group of entries in the scratchpad) of its stream
+    /// that contains the value.
     fn stream(
         &mut self,
         stream: u32,
@@ -431,8 +433,8 @@ impl<'a> Driver<'a> {
         Ok(())
     }
 
-    /// If arrays may overlap, loads the pointer to the chunk that holds a dynamic tape's record: each access must load
-    /// the pointer again.
+    /// If arrays may overlap, loads the pointer to the chunk (block of memory) of a dynamic tape that holds the
+    /// accessed record: each access must load the pointer again.
     fn load_chunk_pointer(
         &mut self,
         touch: MemoryAccess,

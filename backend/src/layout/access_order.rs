@@ -33,7 +33,8 @@ pub(super) struct Order {
     pub(super) granule: i64,
     pub(super) least: i64,
     pub(super) most: i64,
-    /// The number of distinct elements that the sites access; smaller than `most - least + 1` if there are gaps.
+    /// The number of distinct elements that the loads and stores access; smaller than `most - least + 1` if there are
+    /// gaps.
     pub(super) count: i64,
 }
 
@@ -69,7 +70,8 @@ pub(super) fn accesses_records_in_order(sites: &[(&Site, i64)], direction: Direc
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum OrderKind {
-    /// The sites (loads and stores) access a single element or record, which fits both directions.
+    /// The loads and stores access a single element or a single record (a group of array elements), which fits both
+    /// directions.
     One,
     Directed(Direction),
     /// The order of the accesses is unknown, or neither ascending nor descending.
@@ -103,8 +105,8 @@ fn element_span(sites: &[(Vec<Loop>, Affine<IndexId>)]) -> Option<Span> {
         let direction = match (next.least > all.most, next.most < all.least) {
             (true, _) => Direction::Up,
             (_, true) => Direction::Down,
-            // The ranges of the two groups of sites overlap. Elements might still be accessed once each, if the two
-            // groups access alternate elements; this case is not analysed.
+            // The index ranges of the two groups of loads and stores overlap. Elements might still be accessed once
+            // each, if the two groups access alternate elements; this case is not analysed.
             (false, false) => return None,
         };
         let fits = all.kind.fits(direction) && next.kind.fits(direction);
@@ -119,8 +121,9 @@ fn element_span(sites: &[(Vec<Loop>, Affine<IndexId>)]) -> Option<Span> {
     Some(all)
 }
 
-/// Returns the range and order of the elements that the sites inside one loop access; `sites` may also be a single
-/// site outside any loop.
+/// Returns the range and order of the elements that the load and store sites inside one loop access; `sites` may also
+/// be a single load or store outside any loop. Returns `None` if the range is not known or an element may be accessed
+/// twice.
 fn span_of_loop(sites: &[(Vec<Loop>, Affine<IndexId>)]) -> Option<Span> {
     let (loops, address) = sites.first()?;
     let Some(outer) = loops.first() else {
@@ -214,8 +217,8 @@ fn record_span_of_loop(sites: &[Access]) -> Option<RecordSpan> {
     let (mut step, mut inside) = (None, Vec::new());
     for (loops, address, per) in sites {
         let (rest, by) = address.without(outer.index);
-        // Return `None` unless each iteration advances by a whole number of records, and by an equal number at all
-        // sites.
+        // Return `None` unless each iteration advances by a whole number of records (groups of array elements), and by
+        // an equal number at all loads and stores.
         if by % per != 0 || *step.get_or_insert(by / per) != by / per {
             return None;
         }

@@ -16,19 +16,19 @@ use tapeloom_ir::{Dtype, OrderedSet};
 /// A *site*: one load or store statement, or one access of a statement that reads or writes an array as a whole.
 #[derive(Clone, Debug)]
 pub(super) struct Site {
-    /// The index of the site in `Sites::all`, which is in program order.
+    /// The index of this load or store in `Sites::all`, which is in program order.
     pub(super) number: usize,
     pub(super) step: usize,
     /// The index of the statement block (body of a loop or branch) in which the access occurs.
     pub(super) block: usize,
-    /// The number of loops that began or ended before the site, in program order. If two loads of one element have
-    /// the same epoch, no loop lies between them and the second load finds the element in a register.
+    /// The number of loops that began or ended before this load or store, in program order. If two loads of one element
+    /// have the same epoch, no loop lies between them and the second load finds the element in a register.
     pub(super) epoch: usize,
-    /// The scalar that the site defines, if the site is a load.
+    /// The scalar that the load defines; `None` for a store.
     pub(super) value: Option<ScalarId>,
     pub(super) buffer: BufferId,
     pub(super) write: bool,
-    /// The loops around the site, outer ones first.
+    /// The loops around the load or store, outer ones first.
     pub(super) loops: Vec<Loop>,
     /// The index of the accessed element in its buffer, if it is an affine form of the counters of `loops`.
     pub(super) address: Option<Affine<IndexId>>,
@@ -69,7 +69,7 @@ impl Sites {
         walk.sites
     }
 
-    /// Returns the sites that load from or store to `buffer`.
+    /// Returns the load and store sites that access `buffer`.
     pub(super) fn accessing(&self, buffer: BufferId) -> impl Iterator<Item = &Site> {
         self.all.iter().filter(move |s| s.buffer == buffer)
     }

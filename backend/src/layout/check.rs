@@ -4,8 +4,8 @@ use super::scratchpad_partition::{Stream, stream_uses};
 use super::{Holds, Layout, Region, ScratchpadModel};
 use crate::loop_ir::Program;
 
-/// Checks a layout: the fields of a record lie within the record and do not overlap, and if a step uses several
-/// streams, their scratchpad ranges do not overlap.
+/// Checks a layout: the fields of a record (one iteration's saved values) lie within the record and do not overlap, and
+/// if a step (top-level statement) uses several streams, their scratchpad ranges do not overlap.
 pub(super) fn check(
     program: &Program,
     layout: &Layout,
@@ -38,8 +38,8 @@ pub(super) fn check(
     Ok(())
 }
 
-/// Checks that the fields of a region lie in its record without overlap, and that the records together hold all
-/// elements of the fields' arrays.
+/// Checks that the fields of a region (an array of records) lie in its record without overlap, and that the records
+/// together hold all elements of the fields' arrays.
 fn record(program: &Program, region: &Region) -> Result<(), String> {
     let Holds::Arrays { fields, records } = &region.holds else { return Ok(()) };
     let mut end = 0;

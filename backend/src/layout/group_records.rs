@@ -38,8 +38,9 @@ pub(super) fn records(program: &Program, mut layout: Layout, _: &ScratchpadModel
         };
         let count = elements * records;
         let found = array_accesses(&sites, reverse_start, buffer, count);
-        // The number of elements in a record: the elements that an iteration stores, if their number is a multiple of
-        // the granule (the elements that the reverse pass reads together). Otherwise a record has one granule.
+        // The number of elements of the array in a record (one iteration's saved values): the elements that an
+        // iteration stores, if their number is a multiple of the granule (the elements that the reverse pass reads
+        // together). Otherwise a record has one granule.
         let iteration = found.iterations.filter(|n| count % n == 0).map(|n| count / n);
         let elements = iteration.filter(|n| n % found.granule == 0).unwrap_or(found.granule);
         let field = Field { buffer, at: 0, elements, width };
@@ -76,9 +77,9 @@ fn joins(a: &Region, b: &Region) -> bool {
     a.read == b.read && a.records().is_some() && a.records() == b.records()
 }
 
-/// Returns the region unchanged if its records are read through the cache, or if they can be streamed: the forward pass
-/// writes record after record, and the reverse pass reads them in the direction `region.read`. Otherwise splits the
-/// region into one region for each of its arrays.
+/// Returns the region (an array of records) unchanged if its records are read through the cache, or if they can be
+/// streamed: the forward pass writes record after record, and the reverse pass reads them in the direction
+/// `region.read`. Otherwise splits the region into one region for each of its arrays.
 fn together(sites: &Sites, region: Region) -> Vec<Region> {
     let Holds::Arrays { fields, records } = &region.holds else { return vec![region] };
     if fields.len() < 2 || in_order(sites, fields, region.read) || planted(Fault::RecordsMixed) {
@@ -98,8 +99,8 @@ fn in_order(sites: &Sites, fields: &[Field], read: Read) -> bool {
         // The records are read through the cache, not streamed, so any order of accesses is allowed.
         Read::Otherwise | Read::Run => return true,
     };
-    // Returns the stores (`write`) or the loads of the arrays of all fields, in program order, each with the number
-    // of its array's elements in a record.
+    // Returns the stores (`write`) or the loads of the arrays of all fields, in program order, each with the number of
+    // elements that a record has of its array.
     let sites = |write: bool| {
         let of = |field: &Field| {
             let (stored, loaded) = accesses(sites, field.buffer);

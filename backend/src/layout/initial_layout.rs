@@ -37,7 +37,8 @@ pub(crate) fn is_kept(k: &Kernel, id: BufferId) -> bool {
     matches!(place, Place::Workspace(_)) && ty.shape.elements() > 0 && kept()
 }
 
-/// Returns the layout before any pass: one region for each saved array and each dynamic tape.
+/// Returns the layout before any pass: one region (an array of records in memory) for each saved array and each dynamic
+/// tape.
 pub(super) fn layout(program: &Program, model: &ScratchpadModel) -> Layout {
     let (k, sites, reverse_start) =
         (&program.entry, Sites::of(program), reverse_pass_start(program));
@@ -59,8 +60,8 @@ pub(super) fn layout(program: &Program, model: &ScratchpadModel) -> Layout {
 }
 
 impl Region {
-    /// Returns a region that is not streamed, with records of `width` bytes that the reverse pass reads in the order
-    /// `read`.
+    /// Returns a region (an array of records) that is not streamed, with records of `width` bytes that the reverse pass
+    /// reads in the order `read`.
     pub(super) fn of(holds: Holds, width: u64, read: Read) -> Region {
         Region { holds, width, read, layer: None, tile: None, scratchpad: None }
     }

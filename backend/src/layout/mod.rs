@@ -103,7 +103,7 @@ use crate::loop_ir::{BufferId, IndexId, ScalarId, TapeId};
 use cranelift_entity::{PrimaryMap, entity_impl};
 use tapeloom_ir::analysis::affine::Affine;
 
-/// The id of a region of a layout. Displays as `r3`.
+/// The id of a region (an array of records) of a layout. Displays as `r3`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RegionId(u32);
 entity_impl!(RegionId, "r");
@@ -124,19 +124,19 @@ pub struct Layout {
     pub inputs: PrimaryMap<InputId, Input>,
 }
 
-/// A region: consecutive records in memory, all with the same fields.
+/// A region: consecutive records (one iteration's saved values each) in memory, all with the same fields.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Region {
     /// The contents of the records: elements of saved arrays, or the records of a dynamic tape.
     pub holds: Holds,
-    /// The size of a record in bytes; a multiple of 8 if the region is streamed.
+    /// The size of a record (one iteration's saved values) in bytes; a multiple of 8 if the region is streamed.
     pub width: u64,
     /// The order in which the reverse pass reads the records.
     pub read: Read,
     /// The group of records for which the scratchpad is allocated at one time; `None` if the region is not streamed.
     pub layer: Option<Layer>,
-    /// The number of layers that one stream operation moves (a tile), and the number of tiles that the scratchpad holds
-    /// at one time; `None` if the region is not streamed.
+    /// The number of layers (groups of records) that one stream operation moves, and the number of tiles (units of
+    /// transfer) that the scratchpad holds at one time; `None` if the region is not streamed.
     pub tile: Option<Tile>,
     /// The index of the region's first 8-byte entry in the scratchpad; `None` if the region is not streamed.
     pub scratchpad: Option<u64>,
@@ -148,7 +148,7 @@ impl Region {
         self.scratchpad.is_some()
     }
 
-    /// Returns the number of records, if it is static.
+    /// Returns the number of records in the region; `None` for a dynamic tape, whose length is known only at run time.
     pub fn records(&self) -> Option<u64> {
         match &self.holds {
             Holds::Arrays { records, .. } => Some(*records),
@@ -200,7 +200,8 @@ pub enum Read {
     /// The records are read in another or an unknown order, or some record more than once. So they are read through the
     /// cache.
     Otherwise,
-    /// The order of a dynamic tape: known only at run time, because the program loads the record numbers from memory.
+    /// The order in which a dynamic tape is read is known only at run time, because the program loads the record
+    /// numbers from memory.
     Run,
 }
 

@@ -40,10 +40,11 @@ impl Pipeline {
     /// The pipeline with only one pass, which groups arrays into records (array of structures). The records are
     /// accessed through the cache.
     pub const AOS: Pipeline = Pipeline { name: "aos", passes: &["records"] };
-    /// Saved arrays are grouped into records, which are streamed through the scratchpad.
+    /// Saved arrays are grouped into records (array of structures), which are streamed through the scratchpad.
     pub const TFLOW: Pipeline =
         Pipeline { name: "tflow", passes: &["records", "layers", "streams", "offsets"] };
-    /// Records, and arguments that the reverse pass reads in order, are streamed through the scratchpad.
+    /// Records of saved arrays, and arguments that the reverse pass reads in order, are streamed through the
+    /// scratchpad.
     pub const MINTAPE_TFLOW: Pipeline = Pipeline {
         name: "mintape+tflow",
         passes: &["records", "inputs", "layers", "streams", "offsets"],
@@ -56,7 +57,7 @@ impl Pipeline {
     /// Returns the layout of a program's residuals after the passes of this pipeline.
     ///
     /// # Errors
-    /// As [`Layout::run_passes`].
+    /// Errors of [`Layout::run_passes`].
     pub fn run(&self, program: &Program, model: &ScratchpadModel) -> Result<Layout, Problem> {
         let passes = PASSES.iter().filter(|pass| self.passes.contains(&pass.name));
         Layout::run_passes(program, model, passes)

@@ -14,7 +14,7 @@ pub(crate) fn reverse_pass_start(program: &Program) -> Option<usize> {
         visit(std::slice::from_ref(step), &mut |stmt| {
             stmt.accesses(&mut |a| {
                 let held = a.held;
-                // The key `None` stands for the records of all dynamic tapes, which count as one residual.
+                // The key `None` stands for all residuals on dynamic tapes, which count as one residual.
                 let what = match entry.buffers[a.held.buffer].place {
                     Place::Record { .. } => None,
                     _ if entry.kept.contains_key(&held) => Some(held),

@@ -13,7 +13,7 @@ use crate::loop_ir::Program;
 use cranelift_entity::SecondaryMap;
 use std::collections::BTreeMap;
 
-/// A stream of a layout: a region or an input that moves through the scratchpad.
+/// A stream of a layout: a region (an array of records) or an argument that moves through the scratchpad.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Stream {
     Region(RegionId),
@@ -29,12 +29,13 @@ pub(super) struct StreamUse {
     entries: u64,
     /// The number of loops around the most deeply nested access of the stream.
     depth: usize,
-    /// The indices of the steps that use the stream; empty if all steps use it.
+    /// The indices of the steps (top-level statements) that use the stream; empty if all steps use it.
     steps: Vec<usize>,
 }
 
 impl StreamUse {
-    /// Returns whether at least one step uses both this stream and `other`, so that the two must not overlap.
+    /// Returns whether at least one step (top-level statement) uses both this stream and `other`, so that their
+    /// scratchpad ranges must not overlap.
     pub(super) fn conflicts_with(&self, other: &StreamUse) -> bool {
         self.steps.is_empty()
             || other.steps.is_empty()
@@ -42,11 +43,12 @@ impl StreamUse {
     }
 }
 
-/// The number of 8-byte entries in a cache line of 64 bytes. A region with fewer entries in all its records is not
-/// streamed.
+/// The number of 8-byte entries in a cache line of 64 bytes. A region (an array of records) with fewer entries in all
+/// its records is not streamed.
 pub(super) const LINE: u64 = 8;
 
-/// Returns the regions and inputs of a layout that may be streamed, each with the entries that it needs.
+/// Returns the regions (arrays of records) and arguments of a layout that may be streamed, each with the number of
+/// scratchpad entries that it needs.
 pub(super) fn stream_uses(program: &Program, layout: &Layout) -> Vec<StreamUse> {
     let sites = Sites::of(program);
     let mut all = Vec::new();
@@ -79,7 +81,7 @@ pub(super) fn stream_uses(program: &Program, layout: &Layout) -> Vec<StreamUse> 
 }
 
 /// Divides half of the scratchpad among the streams. Returns, for each stream, the number of iterations whose records
-/// (or, for an argument, whose loaded elements) fit into its part. The share is 0 if the stream does not fit.
+/// (or, for an argument, whose loaded elements) fit into the stream's part. The number is 0 if the stream does not fit.
 pub(super) fn shares(
     program: &Program,
     layout: &Layout,
