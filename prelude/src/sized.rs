@@ -18,7 +18,7 @@ pub struct Unique<T> {
     /// The index of the first occurrence of each value among all elements in row-major order, `[size]` (i64). Entries
     /// beyond the number of values contain the index of the smallest element.
     pub first: T,
-    /// For each element, the index of its value, in the shape of the array (i64): If `size` is large enough,
+    /// For each element, the index of its value, in the shape of the array (i64). If `size` is large enough,
     /// `values.take(inverse, 0)` is the array again.
     pub inverse: T,
     /// The number of occurrences of each value, `[size]` (i64); 0 for entries beyond the number of values.

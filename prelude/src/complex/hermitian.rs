@@ -21,8 +21,8 @@
 //!
 //! `k` is the position of the component of largest absolute value, the positive one, `v̂` is `v` as a constant, and `c`
 //! is the largest |w|, a constant too. The last term chooses the phase. The system is diagonal in the coordinates of
-//! the eigenvectors. The derivative of eigenvalues contains no gap, so it is a rule of its own, which reads the
-//! vectors.
+//! the eigenvectors. The derivative of the eigenvalues is not divided by differences of eigenvalues, so it is a rule of
+//! its own, which reads the vectors.
 
 use super::Complex;
 use crate::Var;
@@ -54,7 +54,8 @@ impl Complex {
     /// derivative of such vectors is nan, even for functions that do not depend on the basis. In reverse mode, the
     /// gradient of a function of `V` is nan if any eigenvalues are equal; a program that reads some of the vectors gets
     /// them from [`eigh_range`](Complex::eigh_range). The first derivatives of equal eigenvalues are those along their
-    /// basis, which are right for functions that treat them alike, such as a sum; the second ones read the vectors.
+    /// basis, which are right for functions that treat these eigenvalues alike, such as a sum. Second derivatives of
+    /// eigenvalues contain the derivatives of the vectors.
     ///
     /// Source of the rule: Giles (2008), *An extended collection of matrix derivative results*.
     ///

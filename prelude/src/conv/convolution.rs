@@ -329,8 +329,9 @@ pub fn conv_general_dilated(x: Var, w: impl IntoVar, how: Conv) -> Var {
 
 /// Returns the transposed convolution (deconvolution) of `x`, which enlarges the array: the elements of `x` are spread
 /// apart by the strides of `how`. With [`Conv::same`], an extent is that of `x` times the stride. [`Conv::same_lower`]
-/// has the same effect. Without padding (`VALID` in JAX), the result has all elements that a kernel reaches. The
-/// padding of [`Conv::padding`] is added around the spread `x`. Kernels have the layout of [`conv`], as in JAX.
+/// has the effect of [`Conv::same`]. Without padding (`VALID` in JAX), the result has all elements that a kernel
+/// reaches. The padding of [`Conv::padding`] is added around the spread `x`. Kernels have the layout of [`conv`], as in
+/// JAX.
 ///
 /// ```
 /// use tapeloom::prelude::*;

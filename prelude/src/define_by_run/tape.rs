@@ -69,8 +69,9 @@ pub fn record<A: Tree<Var>, B: Tree<Var>, M>(
 
 /// Records a closure as [`record`] does, with a budget of `bytes` for values and operations while the closure runs. An
 /// operation that exceeds the budget is an error at its line, and nothing after it is computed. If the results of an
-/// operation do not fit, the operation does not start. If the records of a loop do not fit, the loop ends with the
-/// iteration that exceeds the budget. An operation on scalars takes about 130 bytes, 16 of which are its value.
+/// operation do not fit, the operation does not start. If the residuals that the iterations of a loop save do not fit,
+/// the loop ends with the iteration that exceeds the budget. An operation on scalars takes about 130 bytes, 16 of which
+/// are its value.
 ///
 /// [`recorded_bytes`] returns the bytes used so far.
 ///

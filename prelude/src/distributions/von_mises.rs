@@ -7,7 +7,7 @@
 //! ∫ p(t, κ) dt from 0 to x = const
 //! ```
 //!
-//! The integral has the 41 points of two Gauss-Kronrod rules. It is differentiated and never evaluated, as in the
+//! The integral is computed by a Gauss-Legendre rule of 32 points. It is differentiated and never evaluated, as in the
 //! implicit reparameterisation of gamma numbers (`gamma.rs`).
 
 use super::sampled;

@@ -120,8 +120,8 @@ impl Frames {
 /// frequencies, frames]` with n/2 + 1 frequencies for a window of n samples. The last samples are left out if they do
 /// not fill a frame.
 ///
-/// PyTorch's `stft` with these arguments. SciPy's `stft` divides by the sum of the window, and adds zeros to fill the
-/// last frame unless `padded=False`.
+/// This is PyTorch's `stft` with these arguments. SciPy's `stft` divides by the sum of the window, and adds zeros to
+/// fill the last frame unless `padded=False`.
 ///
 /// Errors: `dtype` if signal and window are not floats of one dtype; `shape` if the window is not a vector, the hop is
 /// 0, or the signal is shorter than a frame (or not longer than n/2, where it is mirrored).

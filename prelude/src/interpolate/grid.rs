@@ -50,8 +50,8 @@ const MARGIN: usize = 12;
 /// [`Reflect`](Border::Reflect) or [`Wrap`](Border::Wrap), the value at a coordinate beyond ±2⁶³ is that of some
 /// element.
 ///
-/// SciPy's `map_coordinates`. For PyTorch's `grid_sample`, whose coordinates g run from -1 to 1 with the last axis
-/// first, the coordinate along an axis of n elements is `(g + 1) (n - 1) / 2` with `align_corners`, and
+/// This is SciPy's `map_coordinates`. For PyTorch's `grid_sample`, whose coordinates g run from -1 to 1 with the last
+/// axis first, the coordinate along an axis of n elements is `(g + 1) (n - 1) / 2` with `align_corners`, and
 /// `((g + 1) n - 1) / 2` without.
 ///
 /// Errors: `dtype` if the arrays are not floats of one dtype; `shape` if there is not one array of coordinates for each

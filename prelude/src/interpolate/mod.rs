@@ -7,9 +7,9 @@
 //! | [`interp`](crate::interp()) | the polygon |
 //! | [`map_coordinates`] | an array between the points of its grid, in any number of dimensions |
 //!
-//! Points of a curve are a vector, and values are any array with one value per point along axis 0. The result is a [`Curve`],
-//! a tree that [`jit`](crate::jit()) and loops accept. Its values and derivatives are differentiable with respect
-//! to points, values, and the places of evaluation.
+//! The points of a curve are a vector, and its values are any array with one value per point along axis 0. The result
+//! is a [`Curve`], a tree that [`jit`](crate::jit()) and loops accept. Its values and derivatives are differentiable
+//! with respect to points, values, and the places of evaluation.
 //!
 //! ```
 //! use tapeloom::prelude::*;

@@ -82,8 +82,8 @@ impl fmt::Display for SimplifyReport {
 /// A description of the compilation of a closure: stages, kernels, memory, times, and the reason of each compilation.
 /// `Display` prints all parts.
 ///
-/// A program for XLA has no loop trees, kernels, vectors, steps and tape of tapeloom's: these parts are empty, and
-/// [`Explanation::xla`] describes the program.
+/// XLA compiles a program without tapeloom's loop trees, kernels, vectors, steps and tape. For such a program these
+/// parts are empty, and [`Explanation::xla`] describes it.
 #[derive(Clone, Debug)]
 pub struct Explanation {
     pub(super) stages: Vec<Stage>,

@@ -6,11 +6,11 @@ use crate::var::{IntoVar, caller, on_behalf};
 use tapeloom_ir::{ArrayType, Kind, Problem};
 
 /// Returns the distances `[.., n, m]` between the rows of `x` `[.., n, d]` and the rows of `y` `[.., m, d]`, in the
-/// norm with p = 1, 2 or inf. Leading axes are broadcast. PyTorch's and SciPy's `cdist`.
+/// norm with p = 1, 2 or inf. Leading axes are broadcast. This is the `cdist` of PyTorch and SciPy.
 ///
 /// Distances are computed from differences, so they do not cancel for close vectors. For p = 2, the derivative at equal
-/// vectors is 0, and the second derivative is nan, as of [`hypot`](Var::hypot); for p = inf, coordinates that are
-/// equally far share the derivative.
+/// vectors is 0, and the second derivative is nan, as for [`hypot`](Var::hypot). For p = inf, if several coordinates
+/// have the largest difference, they share the derivative equally.
 ///
 /// Errors: `shape` if the vectors differ in length or the leading axes do not broadcast; `dtype` if both are not floats
 /// of one dtype; `arguments` for another p.

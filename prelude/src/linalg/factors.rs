@@ -165,12 +165,12 @@ pub fn qr_full(a: Var) -> (Var, Var) {
 /// `A` is the symmetric part of `a`, as in JAX. In each vector, the first component of the largest absolute value
 /// is positive.
 ///
-/// If eigenvalues are equal up to rounding, their eigenvectors are an arbitrary basis of their space. The
-/// derivative of such vectors is nan, even for functions that do not depend on the basis. Derivatives of every
-/// order are right if the program reads only other vectors, by slices of `V` with static bounds or by
-/// [`eigh_range`] (in a [recording](crate::record) only by the latter). The first derivatives of equal eigenvalues are
-/// those along their basis, which are right for functions that treat them alike, such as a sum; the second ones read
-/// the vectors. The derivative rule is that of Giles (2008).
+/// If eigenvalues are equal up to rounding, their eigenvectors are an arbitrary basis of their space. The derivative of
+/// such vectors is nan, even for functions that do not depend on the basis. Derivatives of every order are right if the
+/// program reads only other vectors, by slices of `V` with static bounds or by [`eigh_range`] (in a
+/// [recording](crate::record) only by the latter). The first derivatives of equal eigenvalues are those along their
+/// basis, which are right for functions that treat these eigenvalues alike, such as a sum. Second derivatives of
+/// eigenvalues contain the derivatives of the vectors. The derivative rule is that of Giles (2008).
 ///
 /// ```
 /// use tapeloom::prelude::*;

@@ -54,11 +54,11 @@ fn each(
 /// Returns the norm `[..]` of matrices `a` `[.., m, n]`, floats. `m` and `n` must be at least 1, except for the
 /// Frobenius and nuclear norms, which are 0 for matrices without elements.
 ///
-/// If several elements or singular values are extreme, they share the derivative equally, as in `max` and `min`.
-/// The Frobenius norm is not differentiable at zero matrices; there the result is 0, and that of second derivatives
-/// is nan. Norms based on singular values are not differentiable if such a value is 0; then the first derivative is
-/// that of one choice of its vectors. The gradient of the nuclear norm is [`polar`](super::polar). Its second
-/// derivatives are right for equal singular values, and nan if a singular value is 0; a fourth derivative is an
+/// If several elements or singular values are extreme, they share the derivative equally, as in `max` and `min`. The
+/// Frobenius norm is not differentiable at zero matrices; there the value and first derivatives are 0, and second
+/// derivatives are nan. Norms based on singular values are not differentiable if such a value is 0; then the first
+/// derivative is that of one choice of its vectors. The gradient of the nuclear norm is [`polar`](super::polar). Its
+/// second derivatives are right for equal singular values, and nan if a singular value is 0; a fourth derivative is an
 /// error.
 ///
 /// ```

@@ -54,10 +54,10 @@ use tapeloom_transforms as transforms;
 /// Visible effects and calls of Rust functions are never repeated, whatever the policy: results of
 /// [`callback`](crate::callback()) are saved, and nothing is printed twice.
 ///
-/// A byte budget bounds the memory that is live between forward and reverse pass, and the records of inner loops
-/// while the reverse pass processes an outer iteration. Arguments, results, and the workspace of one iteration are
-/// not counted. Loops save as many carries as fit and recompute the others by binomial checkpointing; if that does
-/// not suffice, inner loops do the same.
+/// A byte budget bounds the memory that is live between forward and reverse pass, and the residuals that inner loops
+/// save while the reverse pass processes an outer iteration. Arguments, results, and the workspace of one iteration are
+/// not counted. Loops save as many carries as fit and recompute the others by binomial checkpointing; if that does not
+/// suffice, inner loops do the same.
 ///
 /// The budget holds for the function as it is differentiated. In `vmap(grad(checkpoint(f, ..)))` it holds per batch
 /// member, in `grad(checkpoint(vmap(f), ..))` for the whole batch. A checkpoint inside a loop body has the budget per

@@ -1,6 +1,6 @@
 //! `iota{shape, axis, dtype}`: an array whose elements are their own index along an axis.
 //!
-//! `iota{shape=[2,3], axis=1, dtype=i64}` is `[[0 1 2] [0 1 2]]`. The only primitive without operands; index
+//! `iota{shape=[2,3], axis=1, dtype=i64}` is `[[0 1 2] [0 1 2]]`. It is the only primitive without operands. Index
 //! arithmetic, masks and ranges are built from it.
 
 use crate::lang::builder::Builder;

@@ -6,8 +6,8 @@
 //!
 //! Only the lower triangle of `a` is read. It represents a symmetric matrix. Eigenvalues ascend. In each eigenvector (a
 //! column of `V`) the component of largest absolute value (the first of several) is positive. Eigenvalues alone are
-//! cheaper. Eigenvectors of equal eigenvalues are an arbitrary basis of a space and have no derivative: it is NaN. All
-//! other eigenvectors have one (`vector_tangents.rs`).
+//! cheaper. Eigenvectors of equal eigenvalues are an arbitrary basis of a space, so their derivative is NaN. All other
+//! eigenvectors have a derivative (`vector_tangents.rs`).
 //!
 //! Source of the rule: Giles (2008), 2.3.3.
 

@@ -8,8 +8,8 @@
 //! Singular values descend. In each column of `U` the component of largest absolute value (the first of several) is
 //! positive. The outputs are `s`, or `U`, `s`, `Vᵀ`: thin factors have min(m, n) vectors, full ones are square.
 //! Singular values alone are cheaper. The additional vectors of a full factor are an arbitrary basis of a complement
-//! and have no derivative; nor have vectors of equal singular values, or of the value 0 of a matrix that is not square.
-//! All other vectors have one (`vector_tangents.rs`).
+//! and have no derivative. Vectors of equal singular values, or of the singular value 0 of a matrix that is not square,
+//! have no derivative either. All other vectors have a derivative (`vector_tangents.rs`).
 //!
 //! Source of the rule: J. Townsend, *Differentiating the singular value decomposition* (2016).
 

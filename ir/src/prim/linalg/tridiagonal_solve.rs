@@ -10,8 +10,8 @@
 //! exchanged for stability, so a zero on the diagonal is allowed; a singular matrix has the effect of a division by
 //! zero.
 //!
-//! Linear in `b`. Source of the rule: Giles (2008), 2.3.1, for a solve with any matrix. Model: `gtsv` of
-//! LAPACK.
+//! The solution is linear in `b`. Source of the rule: Giles (2008), 2.3.1, for a solve with any matrix. Model: `gtsv`
+//! of LAPACK.
 
 use super::matrix::{by_columns, by_row};
 use super::routine_call::RoutineCall;

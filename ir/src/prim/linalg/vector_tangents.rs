@@ -95,7 +95,8 @@ impl Eigenvectors<'_> {
     }
 }
 
-/// The divisor in the tangents of vectors, from the values `p[i]` and `p[j]` of two vectors.
+/// The divisor in the tangents of eigenvectors or singular vectors, computed from the values `p[i]` and `p[j]` of two
+/// vectors.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Gaps {
     /// The difference `p[j] - p[i]`.
@@ -227,8 +228,8 @@ impl SingularVectors<'_> {
     /// `read`, if the vectors of the other side are not read. These vectors are eigenvectors of `BᵀB`, where `B` is `A`
     /// (or `Aᵀ`) divided by the largest singular value, so that no square overflows or underflows.
     ///
-    /// The value `w = |B v|²` depends on `v`, so its tangent has rounding errors over the gap, and a second derivative has
-    /// errors over the cube of the gap, not over its square.
+    /// The value `w = |B v|²` depends on `v`, so the tangent of `w` has rounding errors divided by the gap between the
+    /// values, and a second derivative has errors divided by the cube of the gap instead of its square.
     fn of_one(&self, b: &Builder<'_>, da: Atom, side: usize, read: &Ranges) -> Result<Atom> {
         let [u, s, v] = self.usv;
         let x = if side == 0 { u } else { v };

@@ -20,7 +20,7 @@
 //! ```
 //!
 //! Neighbouring elements share a word, from its lowest bits on. The reshape to rows, or back, may copy the array. So
-//! the conversion comes on the side of the reshape on which the reshape copies elements of the smaller dtype.
+//! the conversion is done before or after the reshape, whichever lets the reshape copy elements of the smaller dtype.
 
 use super::mark::Mark;
 use crate::fault::{Fault, planted};

@@ -1,9 +1,9 @@
 //! `betainc{m, n}`: the derivative of the incomplete beta function `I(a, b, x)` of order m in a and n in b.
 //!
-//! Derivatives with respect to a and b raise m and n. The derivative with respect to x is the derivative of the
-//! density in a and b. The logarithm of the density has the derivatives `u = ln x - ψ(a) + ψ(a + b)` in a,
-//! `v = ln(1 - x) - ψ(b) + ψ(a + b)` in b, and higher ones that are differences of polygamma functions. So the
-//! result is the density times the complete Bell polynomial in these.
+//! Derivatives with respect to a and b raise m and n. The derivative with respect to x is the derivative of the density
+//! in a and b. The logarithm of the density has the derivatives `u = ln x - ψ(a) + ψ(a + b)` in a,
+//! `v = ln(1 - x) - ψ(b) + ψ(a + b)` in b, and higher ones that are differences of polygamma functions. So the result
+//! is the density times the complete Bell polynomial in these derivatives.
 
 use super::Scalar;
 use super::special_function::{SpecialFunction, beyond, called, columns, samples_at};

@@ -1,8 +1,8 @@
 //! The derivative of a row of the scalar table as a formula, for the page of primitives.
 //!
 //! A partial is a function on expressions. Called with symbols it emits equations, and these are printed as one
-//! formula: for `tanh`, `t · (1 - f) · (1 + f)`. So the page cannot disagree with the program. `t` is the
-//! tangent, `x, y, z` are the operands and `f` is the value.
+//! formula: for `sin`, `t · cos(x)`. So the page cannot disagree with the program. `t` is the tangent, `x, y, z` are
+//! the operands and `f` is the value.
 
 use super::{Row, Signature};
 use crate::lang::builder::{Builder, Draft};

@@ -1,8 +1,8 @@
 //! `gammainc{n}`: the n-th derivative of the incomplete gamma function `P(a, x)` in a.
 //!
-//! Each derivative in a raises n by one. The derivative with respect to x is the derivative of the density in
-//! a. The logarithm of the density has the derivatives `u = ln x - ψ(a)`, `-ψ'(a)`, `-ψ''(a)`, … in a, so the
-//! result is the density times a polynomial in these.
+//! Each derivative in a raises n by one. The derivative with respect to x is the derivative of the density in a. The
+//! logarithm of the density has the derivatives `u = ln x - ψ(a)`, `-ψ'(a)`, `-ψ''(a)`, … in a, so the result is the
+//! density times a polynomial in these derivatives.
 
 use super::Scalar;
 use super::special_function::{SpecialFunction, beyond, called, columns, samples_at};

@@ -1,6 +1,6 @@
 //! `polygamma{n}`: the n-th derivative of `digamma`.
 //!
-//! By it `lgamma` has derivatives of every order, since each derivative raises `n` by one.
+//! With this primitive, `lgamma` has derivatives of every order: each derivative raises `n` by one.
 
 use super::special_function::{SpecialFunction, indexed, samples_at};
 use crate::lang::problem::Result;

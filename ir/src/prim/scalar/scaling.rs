@@ -1,6 +1,6 @@
 //! Rewrite rules for products and quotients with a literal: scaling by a constant.
 //!
-//! They compute a new constant, which a pattern cannot express.
+//! The rules compute a new constant. A pattern cannot express that, so each rule is a function.
 
 use super::Scalar;
 use crate::lang::literal::Literal;

@@ -119,10 +119,10 @@ impl<P: Tree<Var>> CurveFit<'_, P> {
     /// Sets the smallest and the largest value of each parameter: trees with the structure and types of the start,
     /// whose values may be infinite. A start outside of the bounds is moved to the nearest bound.
     ///
-    /// Steps are projected onto the bounds. While a parameter is at a bound beyond which the sum descends, it does
-    /// not take part in steps (Bertsekas, *Projected Newton methods for optimization problems with simple
-    /// constraints*, 1982). At the minimum, such a parameter has the derivative of its bound. The covariance ignores
-    /// bounds, as SciPy's.
+    /// Steps are projected onto the bounds. While a parameter is at a bound beyond which the sum descends, it does not
+    /// take part in steps (Bertsekas, *Projected Newton methods for optimization problems with simple constraints*,
+    /// 1982). At the minimum, such a parameter has the derivative of its bound. As in SciPy, the covariance ignores
+    /// bounds.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -171,8 +171,8 @@ impl<P: Tree<Var>> CurveFit<'_, P> {
     /// covariance with the outcome of the search.
     ///
     /// If the Jacobian of the model has not full rank, or if there are not more data than parameters, the covariance
-    /// and the standard deviations are infinite, as in SciPy. The second condition does not hold for
-    /// [`absolute_sigma`](CurveFit::absolute_sigma).
+    /// and the standard deviations are infinite, as in SciPy. With [`absolute_sigma`](CurveFit::absolute_sigma), only
+    /// the rank matters.
     ///
     /// Parameters are differentiated by the implicit function theorem, like all
     /// [minima](crate::optim::minimize#derivatives).

@@ -56,9 +56,9 @@ pub struct LevenbergMarquardt;
 /// | `ftol` | the decrease and the predicted decrease of the sum of squares, as multiples of it | [`Status::Loss`] |
 /// | `xtol` | the radius of the trust region, as a multiple of the scaled length of the parameters | [`Status::Step`] |
 ///
-/// The defaults are 0, 0 and 1e-10: the search continues until the parameters do not become better, which costs few
-/// steps. It also ends, with [`Status::Loss`], when a step predicts a decrease that is below the rounding errors of
-/// the sum and makes nothing better.
+/// The defaults are 0, 0 and 1e-10: the search continues until a step no longer improves the parameters, which takes
+/// few additional steps. It also ends, with [`Status::Loss`], when the predicted decrease of a step is below the
+/// rounding errors of the sum and the step is not accepted.
 ///
 /// Model: `scipy.optimize.least_squares` with `method="lm"`. Source: Moré, *The Levenberg-Marquardt algorithm:
 /// implementation and theory* (1978); MINPACK's `lmder`. The Jacobian is factored by QR without exchanges of columns.

@@ -5,8 +5,8 @@ use super::Label;
 use crate::fault::{Fault, planted};
 use crate::lang::types::gcd;
 
-/// A plan other than the sum as written is chosen only if its number of terms is at most this fraction of the terms of
-/// the sum as written.
+/// Another way to compute a sum over windows (a plan) replaces the sum as written only if its number of terms is at
+/// most this fraction of the terms of the sum as written.
 pub(super) const LESS: f64 = 0.75;
 
 /// Matrix products before the sums over windows are chosen only if their number of terms is at most this multiple of
@@ -136,9 +136,9 @@ impl AxisSum {
     pub(super) fn best(self) -> Option<AxisPlan> {
         let (over_elements, over_taps) = (self.plan(false), self.plan(true));
         match (over_elements, over_taps) {
-            // If the plan along the elements has no remainders, it is preferred, because remainders cost more than
-            // their terms. The plan along the taps is then chosen only if it has at most the fraction `LESS` of its
-            // terms.
+            // If the plan along the elements has no remainders, it is preferred, because groups of remainders cost more
+            // time than their number of terms suggests. The plan along the taps is then chosen only if it has at most
+            // the fraction `LESS` of the terms.
             (Some(a), Some(b)) => {
                 let worth = if a.phases == 1 { LESS } else { 1.0 };
                 Some(if b.work() <= worth * a.work() { b } else { a })

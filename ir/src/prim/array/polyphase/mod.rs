@@ -158,7 +158,7 @@ struct Sizes {
 struct WindowedArray {
     array: Atom,
     moves: Vec<Move>,
-    /// For each axis of the array under the windows, the axis of the sum's operand that shows it.
+    /// For each axis of the array under the windows, the axis of the sum's operand in which it appears.
     axes: Vec<usize>,
     /// For each move of the windows, the tap axis in the sum's operand, and the number of taps.
     taps: Vec<(usize, usize)>,
@@ -258,8 +258,8 @@ impl WindowSums {
         }
     }
 
-    /// Returns the windows that the product's operand `x` shows, and the array under the windows. Returns `None` unless
-    /// `x` is windows of an array that is repeated along the taps.
+    /// If the product's operand `x` consists of windows of an array that is repeated along the taps, returns these
+    /// windows and the array; otherwise `None`.
     fn repeated(&self, b: &Builder<'_>, x: Atom) -> Option<WindowedArray> {
         let seen = b.shape_of(x);
         let (window, repeated, order) = self.window(x, seen.len())?;

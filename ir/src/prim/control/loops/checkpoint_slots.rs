@@ -3,7 +3,8 @@
 //!
 //! A program of constant size follows a schedule of any length ([`crate::revolve`]), because two numbers determine
 //! where the next carry is saved. The program's state is the *slots*: for each carry an array with one element per
-//! slot, an array with the number of the iteration that starts from each slot, and the number of slots in use:
+//! slot, an array with the number of the iteration that starts from each slot, and the number `held` of slots in use.
+//! The reverse pass has processed the iterations from `end` on, and `at` is the iteration reached so far:
 //!
 //! ```text
 //! while held < slots and end - at >= 3:               save carries on the way to the last iteration before end

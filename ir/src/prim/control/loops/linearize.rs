@@ -176,8 +176,8 @@ impl Loop {
         (0..results.len()).find(same).filter(|_| known)
     }
 
-    /// Returns the linear function of an iteration with some residuals read from elsewhere: a carry at the start of the
-    /// iteration is read from the stacked results of the preceding iteration.
+    /// Returns the linear function of an iteration with some residuals read from elsewhere: a carry `x` at the start of
+    /// iteration i is read from the stacked results `y`, or, in the first iteration, is the operand `start`.
     ///
     /// ```text
     /// x = select (i == 0) start y[i - 1]

@@ -137,8 +137,8 @@ pub(super) struct TransposedBody {
 }
 
 /// Returns whether exactly one operand of exactly one equation without regions reads linear parameter `q`. Then a
-/// single cotangent is added to the total, which gives the same bits inside the loop as after it. (A loop that a
-/// plan splits takes slices of its arrays, which have no total yet.)
+/// single cotangent is added to the total, which gives the same bits inside the loop as after it. (A loop that a plan
+/// splits into blocks reads slices of its arrays, and no cotangents have been added up for a slice.)
 fn read_once(f: &Function, q: usize) -> bool {
     let Some(p) = f.linear_params.get(q) else { return false };
     let reads = |a: &Atom| a.value() == Some(*p);
