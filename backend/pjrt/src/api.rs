@@ -317,8 +317,9 @@ args! {
     BufferDimensionsArgs { buffer: *mut BufferObject, dims: *const i64, num_dims: usize }
 }
 
-/// A function of the table. Plugins are written in C++ and throw exceptions in places, for example if an option has another
-/// type than they expect. With this ABI an exception ends the process; with `"C"` its behaviour would be undefined.
+/// A function of the plugin's table. Plugins are written in C++ and throw exceptions in places, for example if an
+/// option has another type than they expect. With this ABI an exception ends the process; with `"C"` its behaviour
+/// would be undefined.
 pub(crate) type Call<A> = Option<unsafe extern "C-unwind" fn(args: *mut A) -> *mut PjrtError>;
 
 /// A function of the table that cannot fail, so it returns no error.

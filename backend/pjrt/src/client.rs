@@ -59,7 +59,7 @@ impl Client {
         self.shared.raw.platform_version()
     }
 
-    /// Returns the number of this process among those that share the devices; 0 if there is one.
+    /// Returns the number of this process among the processes that share the devices; 0 if there is only one process.
     pub fn process_index(&self) -> Result<i32, Error> {
         self.shared.raw.process_index()
     }
@@ -87,7 +87,7 @@ impl Client {
     ) -> Result<Buffer, Error> {
         let of = ArrayType::new(element, dims);
         if element == ElementType::Token {
-            // Plugins of versions 0.81 and 0.106 end the process.
+            // Plugins of versions 0.81 and 0.106 end the process if a token is copied to a device.
             return Err(Error::argument(
                 "a token has no elements, so it cannot be copied to a device",
             ));
@@ -111,8 +111,8 @@ impl Client {
 
     /// Compiles a program: a StableHLO module as text, whose function `main` is the program.
     ///
-    /// Errors: those of the plugin, which say where the text is wrong; no replicas or partitions; device ids
-    /// of another number, of no device, or one that occurs twice.
+    /// Errors: those of the plugin, which say where the text is wrong; zero replicas or partitions; another number of
+    /// device ids than devices, an id of no device, or an id that occurs twice.
     pub fn compile(&self, text: &str, options: &CompileOptions) -> Result<Executable, Error> {
         let known: Vec<i32> = self.devices().iter().map(Device::id).collect();
         options.check(&known)?;

@@ -66,8 +66,8 @@ impl CompileOptions {
         self
     }
 
-    /// Sets whether Shardy partitions the program, which reads `sdy.sharding`. It does by default; the older partitioner
-    /// reads `mhlo.sharding`.
+    /// Sets whether Shardy partitions the program. Shardy reads `sdy.sharding` and is the default; the older
+    /// partitioner reads `mhlo.sharding`.
     pub fn shardy(mut self, shardy: bool) -> CompileOptions {
         self.shardy = shardy;
         self

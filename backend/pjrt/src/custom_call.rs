@@ -85,7 +85,7 @@ macro_rules! numbers {
     ($($type:ty)*) => {
         $(
             impl Number for $type {}
-            // SAFETY: integers and floats have a value for every pattern.
+            // SAFETY: every pattern of bits is a value of an integer or a float.
             unsafe impl number::Sealed for $type {}
         )*
     };
@@ -104,7 +104,7 @@ impl<'a> CustomCall<'a> {
         &mut self.results
     }
 
-    /// Returns the argument with this number. The error is that there are fewer arguments.
+    /// Returns the argument with this number, or an error if there are fewer arguments.
     pub fn argument(&self, number: usize) -> Result<&ArrayRef<'a>, Error> {
         let count = self.arguments.len();
         self.arguments.get(number).ok_or_else(|| {
@@ -114,7 +114,7 @@ impl<'a> CustomCall<'a> {
         })
     }
 
-    /// Returns the result with this number. The error is that there are fewer results.
+    /// Returns the result with this number, or an error if there are fewer results.
     pub fn result(&mut self, number: usize) -> Result<&mut ArrayMut<'a>, Error> {
         let count = self.results.len();
         self.results.get_mut(number).ok_or_else(|| {
@@ -151,7 +151,7 @@ impl<'a> ArrayRef<'a> {
 
     /// Returns the elements, in row-major order. Returns an error if the array has another element type.
     pub fn elements<T: Number>(&self) -> Result<&'a [T], Error> {
-        // SAFETY: every pattern of bits is a value of `T`.
+        // SAFETY: every pattern of bits is a value of `T`, as `number::Sealed` demands.
         let (before, elements, behind) = unsafe { self.bytes.align_to::<T>() };
         let whole = T::TYPE == self.of.element() && before.is_empty() && behind.is_empty();
         if whole { Ok(elements) } else { Err(not_elements::<T>(&self.of)) }
@@ -171,7 +171,7 @@ impl ArrayMut<'_> {
 
     /// Returns the elements, in row-major order. Returns an error if the array has another element type.
     pub fn elements<T: Number>(&mut self) -> Result<&mut [T], Error> {
-        // SAFETY: every pattern of bits is a value of `T`, and every value of `T` is bytes.
+        // SAFETY: every pattern of bits is a value of `T`, and every value of `T` consists of initialized bytes.
         let (before, elements, behind) = unsafe { self.bytes.align_to_mut::<T>() };
         let whole = T::TYPE == self.of.element() && before.is_empty() && behind.is_empty();
         if whole { Ok(elements) } else { Err(not_elements::<T>(&self.of)) }
@@ -180,7 +180,7 @@ impl ArrayMut<'_> {
 
 // -- Registration -----------------------------------------------------------------------------------
 
-/// A handler.
+/// A registered handler: a Rust function that programs call by its name.
 struct Handler {
     name: String,
     /// The path of the plugin that calls the handler.
@@ -190,7 +190,7 @@ struct Handler {
 
 type Function = dyn Fn(&mut CustomCall<'_>) -> Result<(), Error> + Send + Sync;
 
-/// The handlers of this process, by their slots.
+/// The handlers of this process. The index of a handler is its slot, the number of the C function that calls it.
 static HANDLERS: RwLock<Vec<Arc<Handler>>> = RwLock::new(Vec::new());
 
 /// The name under which XLA knows the platform of the host.
@@ -241,8 +241,8 @@ impl Plugin {
         let unsupported =
             || format!("{self:?} has no foreign functions, so it cannot call the handler `{name}`");
         let register = register.ok_or_else(|| Error::new(ErrorKind::Unsupported, unsupported()))?;
-        // Hold the lock until the plugin has answered, so that two registrations do not take the same slot. The plugin
-        // probes the handler meanwhile, which does not need the lock.
+        // Hold the lock until the plugin has answered, so that two registrations do not take the same slot. Meanwhile
+        // the plugin calls the handler to ask for its version, which does not need the lock.
         let mut handlers = HANDLERS.write().unwrap_or_else(PoisonError::into_inner);
         // The plugin keeps the first handler of a name, and reports no error.
         if handlers.iter().any(|other| other.name == name && other.plugin == self.path()) {
@@ -265,8 +265,8 @@ impl Plugin {
             platform_name_size: HOST.len(),
             traits: 0,
         };
-        // SAFETY: names live until the call returns, and the plugin copies them. The handler has the type of typed handlers
-        // and exists as long as the process.
+        // SAFETY: the names live until the call returns, and the plugin copies them. The C function has the signature
+        // that XLA's typed handlers have, and exists as long as the process.
         unsafe { self.table.call(Some(register), "register_handler", &mut args)? };
         let (name, plugin) = (name.to_owned(), self.path().to_owned());
         handlers.push(Arc::new(Handler { name, plugin, function: Box::new(handler) }));
@@ -294,10 +294,10 @@ fn extension(table: Table) -> Option<&'static FfiExtension> {
 
 type Trampoline = unsafe extern "C" fn(frame: *mut CallFrame) -> *mut FfiError;
 
-/// The number of slots.
+/// The number of slots: the most handlers that a process can register.
 const SLOTS: usize = 128;
 
-/// The functions that XLA calls, one for each slot, in rows of 16.
+/// The C functions that XLA calls, one for each slot (the index of a handler), in rows of 16.
 static TRAMPOLINES: [[Trampoline; 16]; SLOTS / 16] = [
     row::<0>(),
     row::<1>(),
@@ -332,15 +332,16 @@ const fn row<const ROW: usize>() -> [Trampoline; 16] {
 
 // -- The functions that XLA calls, which read a call and run its handler ----------------------------
 
-/// Calls the handler of a slot.
+/// Calls the handler whose index in `HANDLERS` is `ROW * 16 + COLUMN`. Returns null, or the error of the handler.
 ///
 /// # Safety
 ///
-/// XLA calls it: invariant 1.
+/// `frame` is a call frame of XLA that lives, with all that it points to, until this function returns (invariant 1
+/// above). Only XLA calls this function.
 unsafe extern "C" fn trampoline<const ROW: usize, const COLUMN: usize>(
     frame: *mut CallFrame,
 ) -> *mut FfiError {
-    // SAFETY: invariant 1.
+    // SAFETY: by the contract of this function, the frame lives with all that it points to (invariant 1 above).
     unsafe {
         if let Some(metadata) = probe(frame) {
             answer(frame, metadata);
@@ -358,11 +359,12 @@ unsafe extern "C" fn trampoline<const ROW: usize, const COLUMN: usize>(
     }
 }
 
-/// Returns a pointer to the metadata that the call asks for, if the call is a probe; otherwise `None`.
+/// Returns a pointer to the metadata that XLA asks for, if the call is a probe (XLA's question for the handler's
+/// version); otherwise `None`.
 ///
 /// # Safety
 ///
-/// Invariant 1.
+/// `frame` is a call frame of XLA that lives with all that it points to (invariant 1 above).
 unsafe fn probe(frame: *const CallFrame) -> Option<*mut Metadata> {
     // SAFETY: every frame begins with its size and its extensions, which are a list whose end is null.
     unsafe {
@@ -377,17 +379,19 @@ unsafe fn probe(frame: *const CallFrame) -> Option<*mut Metadata> {
     None
 }
 
-/// Answers a probe: the version of the interface for which the handler was made, and no traits.
+/// Answers a probe (XLA's question for the handler's version): the version of the interface for which the handler was
+/// made, and no traits.
 ///
 /// The structs here are prefixes of the structs of every minor version, so the answer repeats the version of the XLA
 /// that probes. A frame that is smaller than expected gets a version that every XLA refuses.
 ///
 /// # Safety
 ///
-/// Invariant 1.
+/// `frame` is a call frame of XLA that lives with all that it points to (invariant 1 above), and `metadata` comes from
+/// this frame.
 unsafe fn answer(frame: *const CallFrame, metadata: *mut Metadata) {
-    // SAFETY: the place has at least the size that it states; the fields of `Metadata` are in all versions. Older versions of
-    // XLA probe without a table.
+    // SAFETY: the metadata has at least the size that it states, and all versions have the fields of `Metadata`. Older
+    // versions of XLA probe without a table, so `api` may be null.
     unsafe {
         let complete =
             (*frame).struct_size >= FRAME_SIZE && (*metadata).struct_size >= METADATA_SIZE;
@@ -416,11 +420,11 @@ const FRAME_SIZE: usize = std::mem::offset_of!(CallFrame, attrs) + size_of::<Ffi
 /// The size in bytes of metadata up to the end of the traits.
 const METADATA_SIZE: usize = std::mem::offset_of!(Metadata, traits) + size_of::<u32>();
 
-/// Runs the handler of a slot.
+/// Runs the handler of a slot (the index of a handler in `HANDLERS`) on the call in `frame`.
 ///
 /// # Safety
 ///
-/// Invariant 1.
+/// `frame` is a call frame of XLA that lives with all that it points to (invariant 1 above).
 unsafe fn run(slot: usize, frame: &CallFrame) -> Result<(), Error> {
     let handler = {
         let handlers = HANDLERS.read().unwrap_or_else(PoisonError::into_inner);
@@ -431,7 +435,7 @@ unsafe fn run(slot: usize, frame: &CallFrame) -> Result<(), Error> {
     let named = |error: Error| {
         Error::new(error.kind(), format!("handler `{}`: {}", handler.name, error.message()))
     };
-    // SAFETY: invariant 1.
+    // SAFETY: by the contract of this function, the frame lives with all that it points to.
     let mut call = unsafe { read_call(frame) }.map_err(named)?;
     // A handler that panics may leave its own shared data half updated, as other threads see it. Programs that catch
     // panics have to expect this, so the handler counts as unwind safe.
@@ -450,7 +454,7 @@ unsafe fn run(slot: usize, frame: &CallFrame) -> Result<(), Error> {
 ///
 /// # Safety
 ///
-/// `api` is the table of a frame.
+/// `api` is null or the table of functions in a call frame of XLA.
 unsafe fn ffi_error(api: *const FfiApi, error: &Error) -> *mut FfiError {
     let code = match error.kind() {
         ErrorKind::Plugin(code) => code,
@@ -465,7 +469,7 @@ unsafe fn ffi_error(api: *const FfiApi, error: &Error) -> *mut FfiError {
         message: message.as_ptr(),
         errc: code.number(),
     };
-    // SAFETY: the table is XLA's. The message is copied during the call.
+    // SAFETY: the table is null or XLA's, by the contract of this function. XLA copies the message during the call.
     unsafe {
         match api.as_ref().and_then(|api| api.error_create) {
             Some(create) => create(&mut args),
@@ -479,17 +483,17 @@ unsafe fn ffi_error(api: *const FfiApi, error: &Error) -> *mut FfiError {
 ///
 /// # Safety
 ///
-/// Invariant 1: the frame and all that it points to live for `'a`.
+/// The frame is XLA's, and all that it points to lives for the lifetime of `frame` (invariant 1 above).
 unsafe fn read_call(frame: &CallFrame) -> Result<CustomCall<'_>, Error> {
     let sizes = [frame.args.struct_size, frame.rets.struct_size, frame.attrs.struct_size];
     if sizes != [size_of::<FfiArrays>(), size_of::<FfiArrays>(), size_of::<FfiAttributes>()] {
-        // The three lists lie one after the other in the frame. If one had another size, the fields of the following
-        // lists would be at other offsets.
+        // The three lists lie one after the other in the frame. If a list had another size, the fields of the lists
+        // behind it would be at other offsets.
         return Err(Error::interface(format!(
             "XLA's lists of arguments, results and attributes have {sizes:?} bytes"
         )));
     }
-    // SAFETY: invariant 1.
+    // SAFETY: by the contract of this function, the lists of the frame and their arrays live.
     let (arguments, results) = unsafe { (read_arrays(&frame.args)?, read_arrays(&frame.rets)?) };
     for (number, (of, result)) in results.iter().enumerate() {
         let others = arguments.iter().chain(&results[..number]);
@@ -502,8 +506,9 @@ unsafe fn read_call(frame: &CallFrame) -> Result<CustomCall<'_>, Error> {
             ));
         }
     }
-    // SAFETY: invariant 1. Results are disjoint from all other arrays, so references to them are
-    // unique. Their bytes were allocated by XLA, which may not have written them; they are read as numbers at most.
+    // SAFETY: by the contract of this function, the arrays live as long as the frame. Results are disjoint from all
+    // other arrays (checked above), so references to them are unique. XLA has allocated their bytes, but may not have
+    // written them; they are read as numbers at most.
     unsafe {
         let arguments = arguments.into_iter().map(|(of, bytes)| ArrayRef { of, bytes: &*bytes });
         let results = results.into_iter().map(|(of, bytes)| ArrayMut { of, bytes: &mut *bytes });
@@ -524,18 +529,18 @@ fn overlap(one: *mut [u8], other: *mut [u8]) -> bool {
         && start(other) < start(one) + one.len()
 }
 
-/// Reads the types and the places of arguments or results.
+/// Returns the types of arguments or results, and pointers to their bytes.
 ///
 /// # Safety
 ///
-/// Invariant 1.
+/// `arrays` is a list of a call frame of XLA that lives with all that it points to (invariant 1 above).
 unsafe fn read_arrays(arrays: &FfiArrays) -> Result<Vec<(ArrayType, *mut [u8])>, Error> {
     let count = usize::try_from(arrays.size)
         .map_err(|_| Error::interface("XLA passed a negative number of arrays"))?;
-    // SAFETY: both lists have `size` entries.
+    // SAFETY: XLA's list of types and its list of arrays have `size` entries each.
     let (types, arrays) = unsafe { (list(arrays.types, count), list(arrays.arrays, count)) };
     let read = |(kind, array): (&c_int, &*const FfiBuffer)| {
-        // SAFETY: an entry of this type points to a buffer.
+        // SAFETY: the entry is null or points to XLA's description of an array, which lives as long as the call.
         let array = unsafe { array.as_ref() }
             .filter(|array| *kind == BUFFER && array.struct_size >= size_of::<FfiBuffer>());
         let array = array.ok_or_else(|| {
@@ -571,13 +576,15 @@ unsafe fn read_arrays(arrays: &FfiArrays) -> Result<Vec<(ArrayType, *mut [u8])>,
 
 /// The attributes of a call. An attribute is read when the handler asks for it.
 struct Attributes<'a> {
-    /// Invariant 1.
+    /// The attributes in XLA's call frame, which live, with all that they point to, until the handler returns
+    /// (invariant 1 above).
     raw: &'a FfiAttributes,
 }
 
 impl Attributes<'_> {
     fn get(&self, name: &str) -> Option<Attribute> {
-        // SAFETY: invariant 1.
+        // SAFETY: the attributes live with all that they point to, as the field `raw` states, and `at` is the number of
+        // one of them.
         unsafe {
             let (at, _) = names(self.raw).enumerate().find(|(_, found)| found == name)?;
             attribute(self.raw, at)
@@ -589,10 +596,10 @@ impl Attributes<'_> {
 ///
 /// # Safety
 ///
-/// Invariant 1.
+/// The attributes are XLA's and live with all that they point to (invariant 1 above).
 unsafe fn names(raw: &FfiAttributes) -> impl Iterator<Item = String> {
     let count = usize::try_from(raw.size).unwrap_or(0);
-    // SAFETY: the list has `size` entries, which point to texts.
+    // SAFETY: the list of names has `size` entries, which point to texts.
     unsafe { list(raw.names, count) }
         .iter()
         .map(|name: &*const ByteSpan| unsafe { text((**name).ptr, (**name).len) })
@@ -602,10 +609,11 @@ unsafe fn names(raw: &FfiAttributes) -> impl Iterator<Item = String> {
 ///
 /// # Safety
 ///
-/// Invariant 1; there is an attribute with this number.
+/// The attributes are XLA's and live with all that they point to (invariant 1 above). There is an attribute with the
+/// number `at`.
 unsafe fn attribute(raw: &FfiAttributes, at: usize) -> Option<Attribute> {
-    // SAFETY: both lists have an entry for each attribute, and each value has the type that the list of types states. A
-    // number has the size of its type.
+    // SAFETY: the list of values and the list of types have an entry for each attribute, and each value has the type
+    // that the list of types states. A number has the size of its type.
     unsafe {
         let value = *raw.attrs.add(at);
         match *raw.types.add(at) {

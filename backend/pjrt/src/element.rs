@@ -39,7 +39,7 @@ macro_rules! element_types {
                 }
             }
 
-            /// Returns the element type of a number in the PJRT C API.
+            /// Returns the element type that has this number in the PJRT C API; `None` if there is none.
             pub(crate) fn from_pjrt(number: i32) -> Option<ElementType> {
                 match number {
                     $($pjrt => Some(ElementType::$name),)*
@@ -47,7 +47,7 @@ macro_rules! element_types {
                 }
             }
 
-            /// Returns the element type of a number in XLA.
+            /// Returns the element type that has this number in XLA; `None` if there is none.
             pub(crate) fn from_xla(number: i32) -> Option<ElementType> {
                 match number {
                     $($xla => Some(ElementType::$name),)*

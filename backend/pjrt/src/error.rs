@@ -31,7 +31,7 @@ pub enum ErrorKind {
 }
 
 impl Error {
-    /// Makes an error of a kind. Handlers of custom calls return their own errors so.
+    /// Makes an error of a kind. Handlers of custom calls make the errors that they return by this function.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
         Error { kind, message: message.into() }
     }

@@ -107,7 +107,8 @@ impl Executable {
         self.signature.as_ref().map(|signature| &*signature.arguments)
     }
 
-    /// Returns, for each argument, whether an execution takes over its memory. `None` as for [`Executable::arguments`].
+    /// Returns, for each argument, whether an execution takes over its memory. `None` if the plugin does not show the
+    /// optimized program.
     pub fn donated(&self) -> Option<&[bool]> {
         self.signature.as_ref().map(|signature| &*signature.donated)
     }
@@ -118,7 +119,7 @@ impl Executable {
         self.signature.as_ref()?.argument_shardings.as_deref()
     }
 
-    /// Returns, for each result, how it is divided among the devices of the program. `None` as for
+    /// Returns, for each result, how it is divided among the devices of the program. `None` in the cases of
     /// [`Executable::argument_shardings`].
     pub fn result_shardings(&self) -> Option<&[Sharding]> {
         let shardings = self.signature.as_ref()?.result_shardings.as_deref()?;
@@ -160,8 +161,8 @@ impl Executable {
     /// The call returns before the program has run. If the number of executions in flight has reached the limit in the
     /// client's options, the call first waits for the oldest execution.
     ///
-    /// Errors: numbers, types or devices of arguments do not fit; an argument was deleted or donated; those of the plugin.
-    /// An error of the execution itself is that of its completion and of its results.
+    /// Errors: numbers, types or devices of arguments do not fit; an argument was deleted or donated; those of the
+    /// plugin. If the execution itself fails, its completion and its results return the error.
     pub fn execute(&self, arguments: &[&[&Buffer]]) -> Result<Execution, Error> {
         self.execute_keeping(arguments, &[])
     }
@@ -193,7 +194,7 @@ impl Executable {
             let launch = if self.device_count > 1 { next_launch() } else { 0 };
             self.raw.execute(&raw, &kept, launch)
         };
-        // A start that failed may have donated arguments as well, so ask about each.
+        // A start that failed may have donated arguments as well, so ask the plugin about each argument.
         for list in arguments {
             let donated = |number: usize| self.donated().is_none_or(|donated| donated[number]);
             for (number, buffer) in list.iter().enumerate() {
@@ -281,7 +282,7 @@ impl Executable {
                 if let Some((expected, found)) =
                     order.and_then(|order| Some((order, buffer.other_order(order)?)))
                 {
-                    // The plugin would read the elements in the wrong order without an error.
+                    // Return an error: the plugin would read the elements in the wrong order and report nothing.
                     return Err(Error::argument(format!(
                         "{} has its dimensions in the order {found:?} on the device, the fastest varying first; expected \
                          {expected:?}. Copy it to the host and back, or remove `mhlo.layout_mode`",

@@ -27,9 +27,9 @@ enum Fault {
 thread_local! {
     /// The number of objects that were made and not yet destroyed.
     static ALIVE: Cell<isize> = const { Cell::new(0) };
-    /// The functions that fail, each with the way in which it fails.
+    /// The functions of the plugin that fail, each with the way in which it fails.
     static SPOILED: RefCell<Vec<(&'static str, Fault)>> = const { RefCell::new(Vec::new()) };
-    /// The functions that were called, in order.
+    /// The functions of the plugin that were called, in order.
     static CALLED: RefCell<Vec<&'static str>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -120,7 +120,7 @@ unsafe extern "C-unwind" fn error_message(args: *mut api::ErrorMessageArgs) {
 }
 
 unsafe extern "C-unwind" fn error_destroy(args: *mut api::ErrorDestroyArgs) {
-    // SAFETY: the client passes a struct of this type, with an error of `make`.
+    // SAFETY: the client passes a struct of this type, with an error that `make` has made.
     unsafe { free((*args).error) };
 }
 
@@ -171,7 +171,7 @@ functions! {
     }
     executable_num_outputs(args: ExecutableNumOutputsArgs) { args.num_outputs = 2; }
     executable_optimized_program(args: ExecutableOptimizedProgramArgs) {
-        // SAFETY: the client passes a program.
+        // SAFETY: the client passes a pointer to a program, which lives until the call returns.
         let program = unsafe { &mut *args.program };
         text(&mut program.format, &mut program.format_size);
         program.code_size = 7;
@@ -306,7 +306,8 @@ fn an_error_of_each_function_is_returned_and_nothing_leaks() {
         SPOILED.set(vec![(*name, Fault::Error)]);
         let found = use_all(table(""));
         SPOILED.take();
-        // If the function that destroys an object fails, the object stays alive. Errors are always destroyed.
+        // If the function that destroys an object fails, the object stays alive, so as many objects as calls are
+        // expected to be alive. Errors are always destroyed.
         let calls = CALLED.take().into_iter().filter(|called| called == name).count();
         let expected = if name.ends_with("_destroy") { calls } else { 0 };
         assert_eq!(ALIVE.replace(0), expected.cast_signed(), "{name}");

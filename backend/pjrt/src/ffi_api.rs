@@ -15,7 +15,7 @@ pub(crate) const EXTENSION_METADATA: c_int = 1;
 /// The stage in which a handler computes.
 pub(crate) const STAGE_EXECUTE: c_int = 3;
 
-/// The type of an argument or of a result that is a [`FfiBuffer`]. There is no other.
+/// The type of an argument or of a result that is a [`FfiBuffer`]. XLA has no other type.
 pub(crate) const BUFFER: c_int = 1;
 
 pub(crate) const ATTRIBUTE_ARRAY: c_int = 1;
@@ -75,7 +75,7 @@ structs! {
         minor_version: c_int,
     }
 
-    /// The table of functions that handlers may call, up to the one that is called here.
+    /// The table of functions that handlers may call, up to the last function that is called here.
     FfiApi {
         struct_size: usize,
         extension_start: *mut ExtensionBase,
@@ -152,7 +152,7 @@ structs! {
         attrs: FfiAttributes,
     }
 
-    /// The properties of a handler, by which it answers a probe.
+    /// The properties of a handler. A handler writes them if XLA probes it: asks for its version.
     Metadata {
         struct_size: usize,
         api_version: FfiVersion,

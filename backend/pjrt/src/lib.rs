@@ -57,7 +57,8 @@ mod custom_call;
 mod element;
 mod error;
 mod executable;
-// Some functions exist in debug builds only, where they check results.
+// The fake plugin is compiled in debug builds only, because some functions that it tests exist only there (they check
+// results).
 #[cfg(all(test, debug_assertions))]
 mod fake_plugin;
 mod ffi_api;

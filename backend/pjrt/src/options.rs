@@ -60,14 +60,15 @@ impl ClientOptions {
         self
     }
 
-    /// Sets how many executions may be in flight, 32 without this option: an execution beyond them first waits for the
-    /// oldest. At least one may be.
+    /// Sets how many executions may be in flight (32 without this option, and at least 1). If there are as many, the
+    /// start of another execution first waits for the oldest.
     pub fn in_flight(mut self, executions: usize) -> ClientOptions {
         self.in_flight = executions.max(1);
         self
     }
 
-    /// Checks options whose types plugins do not check: those of versions 0.81 and 0.106 end the process.
+    /// Returns an error if the number of devices is not an i32. Plugins of versions 0.81 and 0.106 do not check the
+    /// type of this option, and end the process.
     pub(crate) fn check(&self) -> Result<(), Error> {
         let not_int = |(name, value): &&(String, NamedValue)| {
             name == CPU_DEVICE_COUNT

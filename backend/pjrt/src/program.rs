@@ -23,11 +23,13 @@ pub(crate) struct Signature {
     pub(crate) arguments: Vec<ArrayType>,
     /// For each argument, whether an execution takes over its memory.
     pub(crate) donated: Vec<bool>,
-    /// The orders of the dimensions of arguments and results on the device, the fastest varying first.
+    /// The order of the dimensions of each argument on the device, the fastest varying first.
     pub(crate) argument_orders: Vec<Vec<i64>>,
+    /// The order of the dimensions of each result on the device, the fastest varying first.
     pub(crate) result_orders: Vec<Vec<i64>>,
-    /// The shardings of arguments and results, if the program states them.
+    /// The shardings of the arguments, if the program states them.
     pub(crate) argument_shardings: Option<Vec<Sharding>>,
+    /// The shardings of the results, if the program states them.
     pub(crate) result_shardings: Option<Vec<Sharding>>,
 }
 
@@ -41,7 +43,7 @@ impl OptimizedProgram {
         &self.format
     }
 
-    /// Returns the bytes.
+    /// Returns the bytes of the program, in the format that [`OptimizedProgram::format`] names.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -63,7 +65,7 @@ impl OptimizedProgram {
         signature(self.module()?).ok().flatten()
     }
 
-    /// Returns the bytes of the `HloModuleProto`.
+    /// Returns the bytes of the `HloModuleProto`; `None` if the format is unknown.
     fn module(&self) -> Option<&[u8]> {
         match self.format.as_str() {
             "hlo" => Some(&self.bytes),
@@ -78,12 +80,12 @@ pub(crate) fn is_row_major(minor_to_major: &[i64]) -> bool {
     minor_to_major.iter().rev().copied().eq(0..minor_to_major.len() as i64)
 }
 
-/// Returns the first message in a field.
+/// Returns the first message in field number `field` of the message `bytes`; `None` if the field is absent.
 fn message(bytes: &[u8], field: u64) -> Result<Option<&[u8]>, Malformed> {
     Ok(messages(bytes, field)?.into_iter().next())
 }
 
-/// Returns all messages or texts in a repeated field.
+/// Returns all messages or texts in the repeated field number `field` of the message `bytes`.
 fn messages(bytes: &[u8], field: u64) -> Result<Vec<&[u8]>, Malformed> {
     let mut found = Vec::new();
     for entry in Fields::of(bytes) {
@@ -96,7 +98,7 @@ fn messages(bytes: &[u8], field: u64) -> Result<Vec<&[u8]>, Malformed> {
     Ok(found)
 }
 
-/// Returns the number in a field; fields with the value 0 are absent.
+/// Returns the number in field number `field` of the message `bytes`; 0 if the field is absent, as the format demands.
 fn int(bytes: &[u8], field: u64) -> Result<i64, Malformed> {
     let mut found = 0;
     for entry in Fields::of(bytes) {
@@ -109,7 +111,7 @@ fn int(bytes: &[u8], field: u64) -> Result<i64, Malformed> {
     Ok(found)
 }
 
-/// Returns the numbers in a repeated field.
+/// Returns the numbers in the repeated field number `field` of the message `bytes`.
 fn ints(bytes: &[u8], field: u64) -> Result<Vec<i64>, Malformed> {
     let mut found = Vec::new();
     for entry in Fields::of(bytes) {

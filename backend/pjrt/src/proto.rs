@@ -44,7 +44,7 @@ impl Message {
         self.bytes(field, &message.bytes)
     }
 
-    /// Appends numbers in one field.
+    /// Appends a list of numbers in packed form: one field whose value is all numbers one after the other.
     pub(crate) fn packed(self, field: u32, values: &[i64]) -> Message {
         let mut numbers = Message::default();
         for value in values {
@@ -53,7 +53,7 @@ impl Message {
         self.message(field, &numbers)
     }
 
-    /// Returns the bytes.
+    /// Returns the bytes of the finished message.
     pub(crate) fn finish(self) -> Vec<u8> {
         self.bytes
     }

@@ -88,7 +88,8 @@ impl Sharding {
         })
     }
 
-    /// Reads the shardings of results: those in a tuple, or that of the only result.
+    /// Reads the shardings of the results: the shardings in a tuple, or the one sharding if there is a single result.
+    /// `None` if a sharding is of a kind that is not known here.
     pub(crate) fn read_results(message: &[u8]) -> Result<Option<Vec<Sharding>>, Malformed> {
         let mut elements = Vec::new();
         let mut tuple = false;
@@ -127,7 +128,7 @@ impl OpSharding {
     }
 }
 
-/// The most devices that a list may have, so that a damaged one cannot fill the memory.
+/// The most devices that a list may have, so that a damaged program cannot make this process allocate all memory.
 const MOST_DEVICES: usize = 1 << 20;
 
 /// Returns the numbers 0, 1, .. in an array with the dimensions `dims`, transposed by `order`, in row-major order.

@@ -87,7 +87,8 @@ impl Shared {
         })
     }
 
-    /// Returns the description of a device.
+    /// Returns the device of this client that the plugin means by `raw`; an error if the client has no
+    /// such device.
     pub(crate) fn device(&self, raw: &RawDevice) -> Result<Device, Error> {
         let known = self.devices.iter().chain(&self.addressable).find(|device| device.raw == *raw);
         known.cloned().ok_or_else(|| {

@@ -1,6 +1,6 @@
 //! Arrays on devices: their types, copies from and to the host, and their order of dimensions.
 //!
-//! The invariants that comments cite stand at the top of `mod.rs`.
+//! The invariants that SAFETY comments cite stand at the top of `mod.rs`.
 
 #![expect(unsafe_code, reason = "calls functions of a C library")]
 
@@ -37,10 +37,11 @@ impl RawClient {
         args.num_dims = dims.len();
         args.host_buffer_semantics = api::IMMUTABLE_ONLY_DURING_CALL;
         args.device = device.pointer.as_ptr();
-        // SAFETY: invariants 1 to 4: `data` has the bytes of the type, and the plugin reads it only during the call.
+        // SAFETY: client and device are alive and of one plugin (invariants 1 to 3 in `mod.rs`). `data` has the bytes
+        // of the type, and the plugin reads it only during the call (invariant 4).
         unsafe { call!(self.table, client_buffer_from_host_buffer, &mut args)? };
-        // The event signals that the plugin has read `data`. By `IMMUTABLE_ONLY_DURING_CALL` that has already happened,
-        // so the event is only destroyed.
+        // The event signals that the plugin has read `data`. Because of `IMMUTABLE_ONLY_DURING_CALL` the plugin has
+        // read it when the call returns, so the event is only destroyed.
         drop(
             NonNull::new(args.done_with_host_buffer)
                 .map(|event| RawEvent { client: self.clone(), pointer: event }),
@@ -50,23 +51,23 @@ impl RawClient {
     }
 }
 
-/// An array on a device.
+/// The owner of an array on a device: frees the array when it is dropped.
 pub(crate) struct RawBuffer {
     pub(super) client: Arc<RawClient>,
     pub(super) pointer: NonNull<api::BufferObject>,
 }
 
-// SAFETY: see *Threads* in `mod.rs`.
+// SAFETY: a plugin's buffers may be used from every thread (see *Threads* in `mod.rs`).
 unsafe impl Send for RawBuffer {}
-// SAFETY: see *Threads* in `mod.rs`.
+// SAFETY: a plugin's buffers may be used from several threads at once (see *Threads* in `mod.rs`).
 unsafe impl Sync for RawBuffer {}
 
 impl Drop for RawBuffer {
     fn drop(&mut self) {
         let mut args = api::BufferDestroyArgs::new();
         args.buffer = self.pointer.as_ptr();
-        // SAFETY: invariant 1; the plugin keeps the memory until executions that read it have ended.
-        // `drop` cannot report an error.
+        // SAFETY: the buffer is alive and is destroyed only here (invariant 1 in `mod.rs`). The plugin keeps the memory
+        // until executions that read it have ended. `drop` cannot report an error.
         let _ = unsafe { call!(self.client.table, buffer_destroy, &mut args) };
     }
 }
@@ -78,7 +79,8 @@ impl RawBuffer {
         element.buffer = self.pointer.as_ptr();
         let mut dims = api::BufferDimensionsArgs::new();
         dims.buffer = self.pointer.as_ptr();
-        // SAFETY: invariants 1 and 5.
+        // SAFETY: the buffer is alive and came from this plugin (invariant 1 in `mod.rs`). The list of dimensions is
+        // copied before the plugin's next call (invariant 5).
         let dims = unsafe {
             call!(self.client.table, buffer_element_type, &mut element)?;
             call!(self.client.table, buffer_dimensions, &mut dims)?;
@@ -89,8 +91,9 @@ impl RawBuffer {
 
     /// Copies the array to `bytes` in row-major order, whatever its order on the device, and waits for the copy.
     ///
-    /// The plugin is asked for row-major order. If the array has another order on the device, it is asked for that one,
-    /// and the elements are reordered here, because the plugin of version 0.81 ignores the order that it is asked for.
+    /// The copy asks the plugin for row-major order. If the array has another order on the device, the copy asks for
+    /// that order, and the elements are reordered here, because plugins of version 0.81 ignore the order in the
+    /// request.
     pub(crate) fn to_host(&self, of: &ArrayType, bytes: &mut [u8]) -> Result<(), Error> {
         let needed = of.checked_bytes()?;
         if bytes.len() != needed {
@@ -134,8 +137,9 @@ impl RawBuffer {
         }
         args.dst = bytes.as_mut_ptr().cast::<c_void>();
         args.dst_size = bytes.len();
-        // SAFETY: invariants 1 and 4: the plugin writes at most `dst_size` bytes and refuses fewer than it needs, and the
-        // event of the copy is awaited before `bytes` can be used again. `library::load` checks that events can be.
+        // SAFETY: the buffer is alive and came from this plugin (invariant 1 in `mod.rs`). The plugin writes at most
+        // `dst_size` bytes and refuses fewer than it needs. The event of the copy is awaited before `bytes` can be used
+        // again (invariant 4); `library::load` has checked that the plugin can await events.
         unsafe { call!(self.client.table, buffer_to_host_buffer, &mut args)? };
         let event = RawEvent {
             client: self.client.clone(),
@@ -149,13 +153,14 @@ impl RawBuffer {
     pub(crate) fn minor_to_major(&self) -> Option<Vec<i64>> {
         let mut args = api::BufferGetMemoryLayoutArgs::new();
         args.buffer = self.pointer.as_ptr();
-        // SAFETY: invariant 1.
+        // SAFETY: the buffer is alive and came from this plugin (invariant 1 in `mod.rs`).
         unsafe { call!(self.client.table, buffer_get_memory_layout, &mut args).ok()? };
         let tiled = &args.layout.tiled;
         if args.layout.r#type != api::LAYOUT_TILED || tiled.num_tiles != 0 {
             return None;
         }
-        // SAFETY: invariant 5; the list lives as long as the buffer.
+        // SAFETY: the list lives as long as the buffer, and is copied before the plugin's next call (invariant 5 in
+        // `mod.rs`).
         Some(unsafe { list(tiled.minor_to_major, tiled.minor_to_major_size) }.to_vec())
     }
 
@@ -163,7 +168,7 @@ impl RawBuffer {
     pub(crate) fn ready(&self) -> Result<RawEvent, Error> {
         let mut args = api::BufferReadyEventArgs::new();
         args.buffer = self.pointer.as_ptr();
-        // SAFETY: invariant 1.
+        // SAFETY: the buffer is alive and came from this plugin (invariant 1 in `mod.rs`).
         unsafe { call!(self.client.table, buffer_ready_event, &mut args)? };
         Ok(RawEvent {
             client: self.client.clone(),
@@ -175,7 +180,8 @@ impl RawBuffer {
     pub(crate) fn delete(&self) -> Result<(), Error> {
         let mut args = api::BufferDeleteArgs::new();
         args.buffer = self.pointer.as_ptr();
-        // SAFETY: invariant 1. If the buffer was deleted before, the plugin returns an error.
+        // SAFETY: the buffer is alive and came from this plugin (invariant 1 in `mod.rs`). If its memory was deleted
+        // before, the plugin returns an error.
         unsafe { call!(self.client.table, buffer_delete, &mut args) }
     }
 
@@ -183,7 +189,7 @@ impl RawBuffer {
     pub(crate) fn is_deleted(&self) -> Result<bool, Error> {
         let mut args = api::BufferIsDeletedArgs::new();
         args.buffer = self.pointer.as_ptr();
-        // SAFETY: invariant 1.
+        // SAFETY: the buffer is alive and came from this plugin (invariant 1 in `mod.rs`).
         unsafe { call!(self.client.table, buffer_is_deleted, &mut args)? };
         Ok(args.is_deleted)
     }
@@ -192,7 +198,7 @@ impl RawBuffer {
     pub(crate) fn device(&self) -> Result<RawDevice, Error> {
         let mut args = api::BufferDeviceArgs::new();
         args.buffer = self.pointer.as_ptr();
-        // SAFETY: invariant 1.
+        // SAFETY: the buffer is alive and came from this plugin (invariant 1 in `mod.rs`).
         unsafe { call!(self.client.table, buffer_device, &mut args)? };
         RawDevice::new(&self.client, args.device)
     }
@@ -203,7 +209,8 @@ impl RawBuffer {
         let mut args = api::BufferCopyToDeviceArgs::new();
         args.buffer = self.pointer.as_ptr();
         args.dst_device = device.pointer.as_ptr();
-        // SAFETY: invariants 1 to 3.
+        // SAFETY: buffer and device are alive (invariants 1 and 2 in `mod.rs`), and `same_client` has checked that they
+        // belong to one client (invariant 3).
         unsafe { call!(self.client.table, buffer_copy_to_device, &mut args)? };
         Ok(RawBuffer {
             client: self.client.clone(),

@@ -1,6 +1,6 @@
 //! Compiled programs: their arguments and results, and their executions.
 //!
-//! The invariants that comments cite stand at the top of `mod.rs`.
+//! The invariants that SAFETY comments cite stand at the top of `mod.rs`.
 
 #![expect(unsafe_code, reason = "calls functions of a C library")]
 
@@ -21,7 +21,8 @@ impl RawClient {
     ) -> Result<RawExecutable, Error> {
         const FORMAT: &str = "mlir";
         let mut program = api::Program::new();
-        // The field of the C struct is mutable because another function writes to it; this one only reads the code.
+        // The field of the C struct is a mutable pointer because another function writes to it; this function only
+        // reads the code.
         program.code = code.as_ptr().cast_mut().cast();
         program.code_size = code.len();
         program.format = FORMAT.as_ptr().cast();
@@ -31,13 +32,14 @@ impl RawClient {
         args.program = &program;
         args.compile_options = options.as_ptr().cast();
         args.compile_options_size = options.len();
-        // SAFETY: invariants 1 and 4: program and options live until the call returns.
+        // SAFETY: the client is alive and came from this plugin (invariant 1 in `mod.rs`). The program and the options
+        // live until the call returns (invariant 4).
         unsafe { call!(self.table, client_compile, &mut args)? };
         RawExecutable::new(self, not_null(args.executable, "executable")?)
     }
 }
 
-/// A compiled program, loaded on its devices.
+/// The owner of a compiled program, which is loaded on its devices.
 pub(crate) struct RawExecutable {
     client: Arc<RawClient>,
     loaded: NonNull<api::LoadedExecutable>,
@@ -48,9 +50,9 @@ pub(crate) struct RawExecutable {
     devices: usize,
 }
 
-// SAFETY: see *Threads* in `mod.rs`.
+// SAFETY: a plugin's executables may be used from every thread (see *Threads* in `mod.rs`).
 unsafe impl Send for RawExecutable {}
-// SAFETY: see *Threads* in `mod.rs`.
+// SAFETY: a plugin's executables may be used from several threads at once (see *Threads* in `mod.rs`).
 unsafe impl Sync for RawExecutable {}
 
 impl Drop for RawExecutable {
@@ -63,14 +65,16 @@ impl Drop for RawExecutable {
 fn destroy_executable(client: &RawClient, executable: NonNull<api::ExecutableObject>) {
     let mut args = api::ExecutableDestroyArgs::new();
     args.executable = executable.as_ptr();
-    // SAFETY: invariant 1, callers own the object and drop it, so an error cannot be reported.
+    // SAFETY: callers own the object, which is alive, and do not use it again (invariant 1 in `mod.rs`). They drop it,
+    // so an error cannot be reported.
     let _ = unsafe { call!(client.table, executable_destroy, &mut args) };
 }
 
 fn destroy_loaded(client: &RawClient, loaded: NonNull<api::LoadedExecutable>) {
     let mut args = api::LoadedExecutableDestroyArgs::new();
     args.executable = loaded.as_ptr();
-    // SAFETY: invariant 1, callers own the object; the plugin keeps the code until executions have ended.
+    // SAFETY: callers own the object, which is alive, and do not use it again (invariant 1 in `mod.rs`). The plugin
+    // keeps the code until executions have ended.
     let _ = unsafe { call!(client.table, loaded_executable_destroy, &mut args) };
 }
 
@@ -81,7 +85,7 @@ impl RawExecutable {
     ) -> Result<RawExecutable, Error> {
         let mut args = api::LoadedExecutableGetExecutableArgs::new();
         args.loaded_executable = loaded.as_ptr();
-        // SAFETY: the caller has just got the object from the plugin.
+        // SAFETY: the caller has just got `loaded` from this plugin, so it is alive.
         let got = unsafe { call!(client.table, loaded_executable_get_executable, &mut args) };
         let executable = match got.and_then(|()| not_null(args.executable, "executable")) {
             Ok(executable) => executable,
@@ -94,7 +98,7 @@ impl RawExecutable {
             RawExecutable { client: client.clone(), loaded, executable, outputs: 0, devices: 0 };
         let mut args = api::ExecutableNumOutputsArgs::new();
         args.executable = executable.as_ptr();
-        // SAFETY: invariant 1.
+        // SAFETY: the executable is alive and came from this plugin (invariant 1 in `mod.rs`).
         unsafe { call!(client.table, executable_num_outputs, &mut args)? };
         raw.outputs = args.num_outputs;
         raw.devices = raw.devices()?.len();
@@ -104,7 +108,8 @@ impl RawExecutable {
     pub(crate) fn name(&self) -> Result<String, Error> {
         let mut args = api::ExecutableNameArgs::new();
         args.executable = self.executable.as_ptr();
-        // SAFETY: invariants 1 and 5.
+        // SAFETY: the executable is alive and came from this plugin (invariant 1 in `mod.rs`). The name is copied
+        // before the plugin's next call (invariant 5).
         unsafe {
             call!(self.client.table, executable_name, &mut args)?;
             Ok(text(args.executable_name, args.executable_name_size))
@@ -115,7 +120,8 @@ impl RawExecutable {
     pub(crate) fn devices(&self) -> Result<Vec<RawDevice>, Error> {
         let mut args = api::LoadedExecutableAddressableDevicesArgs::new();
         args.executable = self.loaded.as_ptr();
-        // SAFETY: invariants 1 and 5.
+        // SAFETY: the executable is alive and came from this plugin (invariant 1 in `mod.rs`). The list of devices is
+        // copied before the plugin's next call (invariant 5).
         let devices = unsafe {
             call!(self.client.table, loaded_executable_addressable_devices, &mut args)?;
             list(args.addressable_devices, args.num_addressable_devices)
@@ -129,8 +135,9 @@ impl RawExecutable {
         elements.executable = self.executable.as_ptr();
         let mut dims = api::ExecutableOutputDimensionsArgs::new();
         dims.executable = self.executable.as_ptr();
-        // SAFETY: invariants 1 and 5; the lists live as long as the executable. The numbers of dimensions are a list of
-        // `num_outputs`, and all dimensions stand in one list, whose length is their sum.
+        // SAFETY: the executable is alive and came from this plugin (invariant 1 in `mod.rs`). The lists live as long
+        // as the executable. The numbers of dimensions are a list of `num_outputs`, and all dimensions stand in one
+        // list, whose length is their sum.
         let (elements, ranks, dims) = unsafe {
             call!(self.client.table, executable_output_element_types, &mut elements)?;
             let elements = list(elements.output_types.cast_const(), elements.num_output_types);
@@ -160,7 +167,7 @@ impl RawExecutable {
     pub(crate) fn memory(&self) -> Result<[u64; 4], Error> {
         let mut args = api::ExecutableGetCompiledMemoryStatsArgs::new();
         args.executable = self.executable.as_ptr();
-        // SAFETY: invariant 1.
+        // SAFETY: the executable is alive and came from this plugin (invariant 1 in `mod.rs`).
         unsafe { call!(self.client.table, executable_get_compiled_memory_stats, &mut args)? };
         let stated = [
             args.argument_size_in_bytes,
@@ -178,14 +185,16 @@ impl RawExecutable {
         let mut args = api::ExecutableOptimizedProgramArgs::new();
         args.executable = self.executable.as_ptr();
         args.program = &mut program;
-        // SAFETY: invariant 1. Because `code` is null, the call only states the size of the code.
+        // SAFETY: the executable is alive and came from this plugin (invariant 1 in `mod.rs`). Because `code` is null,
+        // the call writes no code and only states its size.
         unsafe { call!(self.client.table, executable_optimized_program, &mut args)? };
         let mut code = vec![0_u8; program.code_size];
         program.code = code.as_mut_ptr().cast();
         args.program = &mut program;
-        // SAFETY: invariants 1 and 4: `code` has the size that the first call stated.
+        // SAFETY: the executable is alive (invariant 1 in `mod.rs`). `code` is borrowed until the call returns
+        // (invariant 4) and has the size that the first call stated.
         unsafe { call!(self.client.table, executable_optimized_program, &mut args)? };
-        // SAFETY: the format is a text of the plugin.
+        // SAFETY: the format is a text of the plugin with `format_size` bytes, copied here.
         let format = unsafe { text(program.format, program.format_size) };
         code.truncate(program.code_size);
         Ok((format, code))
@@ -233,9 +242,10 @@ impl RawExecutable {
         args.num_args = count;
         args.output_lists = output_lists.as_ptr();
         args.device_complete_events = events.as_mut_ptr();
-        // SAFETY: invariants 1 to 4: there is a list of arguments and a list of as many results as the plugin states for
-        // each device, and room for its event; all lists live until the call returns. After the call, the
-        // plugin itself holds the arguments until it has read them.
+        // SAFETY: all objects are alive and of one client (invariants 1 to 3 in `mod.rs`). For each device there is a
+        // list of arguments, a list with room for as many results as the plugin states, and room for its event. All
+        // lists live until the call returns (invariant 4). After the call, the plugin itself holds the arguments until
+        // it has read them.
         unsafe { call!(self.client.table, loaded_executable_execute, &mut args)? };
         // Wrap all objects in owners before checking for null, so that none is leaked if a pointer is null.
         let own = |pointer: *mut api::BufferObject| {

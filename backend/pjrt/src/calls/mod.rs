@@ -32,7 +32,7 @@ pub(crate) struct Table(&'static Api);
 // SAFETY: the table is never written after the plugin returned it, and its functions may be called from every thread (see
 // *Threads* above).
 unsafe impl Send for Table {}
-// SAFETY: as above.
+// SAFETY: the table is only read, and its functions may be called from several threads at once (see *Threads* above).
 unsafe impl Sync for Table {}
 
 /// Calls a function of the table by its field. Unsafe: see [`Table::call`].
@@ -42,7 +42,7 @@ macro_rules! call {
     };
 }
 
-// The modules stand below the macro `call`, because both use it.
+// These modules stand below the macro `call`, because they use it.
 mod buffers;
 mod executables;
 
@@ -114,23 +114,23 @@ impl Table {
         let mut args = api::ErrorDestroyArgs::new();
         args.error = error.as_ptr();
         if let Some(destroy) = self.0.error_destroy {
-            // SAFETY: callers own the error, and do not use it again.
+            // SAFETY: callers own the error, which is alive, and do not use it again.
             unsafe { destroy(&mut args) };
         }
     }
 
     /// Initializes the plugin. It must happen once, before every other call.
     pub(crate) fn initialize(self) -> Result<(), Error> {
-        // SAFETY: there are no conditions; a plugin is initialized once, since `plugin.rs` loads a path once.
+        // SAFETY: the function takes no pointers. A plugin is initialized once, since `plugin.rs` loads a path once.
         unsafe { call!(self, plugin_initialize, &mut api::PluginInitializeArgs::new()) }
     }
 
     /// Returns the attributes of the plugin.
     pub(crate) fn attributes(self) -> Result<Vec<(String, NamedValue)>, Error> {
         let mut args = api::PluginAttributesArgs::new();
-        // SAFETY: there are no conditions.
+        // SAFETY: the function takes no pointers, so it has no conditions.
         unsafe { call!(self, plugin_attributes, &mut args)? };
-        // SAFETY: attributes live as long as the process.
+        // SAFETY: the plugin states the number of attributes, which live as long as the process.
         unsafe { named_values(args.attributes, args.num_attributes) }
     }
 }
@@ -170,7 +170,7 @@ unsafe fn named_values(
     let mut read = Vec::with_capacity(count);
     let mut next = values.cast::<u8>();
     for _ in 0..if values.is_null() { 0 } else { count } {
-        // SAFETY: `next` points to one of the values.
+        // SAFETY: `next` points to one of the `count` values that the caller guarantees.
         let value = unsafe { &*next.cast::<api::NamedValue>() };
         // A later version may have larger values. So the distance between two values is the size that the first states,
         // rounded up to its alignment.
@@ -212,22 +212,23 @@ fn not_null<T>(pointer: *mut T, what: &str) -> Result<NonNull<T>, Error> {
 
 // -- Clients ----------------------------------------------------------------------------------------
 
-/// A client of a plugin.
+/// The owner of a client of a plugin: destroys the client when it is dropped.
 pub(crate) struct RawClient {
     table: Table,
     pointer: NonNull<api::ClientObject>,
 }
 
-// SAFETY: see *Threads* above.
+// SAFETY: a plugin's clients may be used from every thread (see *Threads* above).
 unsafe impl Send for RawClient {}
-// SAFETY: see *Threads* above.
+// SAFETY: a plugin's clients may be used from several threads at once (see *Threads* above).
 unsafe impl Sync for RawClient {}
 
 impl Drop for RawClient {
     fn drop(&mut self) {
         let mut args = api::ClientDestroyArgs::new();
         args.client = self.pointer.as_ptr();
-        // SAFETY: invariants 1 and 2. `drop` cannot report an error.
+        // SAFETY: the client is alive and is destroyed only here (invariant 1 above). All other owners hold the client,
+        // so none is left (invariant 2). `drop` cannot report an error.
         let _ = unsafe { call!(self.table, client_destroy, &mut args) };
     }
 }
@@ -269,7 +270,7 @@ impl RawClient {
         let mut args = api::ClientCreateArgs::new();
         args.create_options = named.as_ptr();
         args.num_options = named.len();
-        // SAFETY: the options live until the call returns, and the plugin copies them. Callbacks are absent.
+        // SAFETY: the options live until the call returns, and the plugin copies them. Callbacks are null.
         unsafe { call!(table, client_create, &mut args)? };
         let pointer = not_null(args.client, "client")?;
         Ok(Arc::new(RawClient { table, pointer }))
@@ -278,7 +279,8 @@ impl RawClient {
     pub(crate) fn platform_name(&self) -> Result<String, Error> {
         let mut args = api::ClientPlatformNameArgs::new();
         args.client = self.pointer.as_ptr();
-        // SAFETY: invariants 1 and 5.
+        // SAFETY: the client is alive and came from this plugin (invariant 1 above). The text is copied before the
+        // plugin's next call (invariant 5).
         unsafe {
             call!(self.table, client_platform_name, &mut args)?;
             Ok(text(args.platform_name, args.platform_name_size))
@@ -288,7 +290,8 @@ impl RawClient {
     pub(crate) fn platform_version(&self) -> Result<String, Error> {
         let mut args = api::ClientPlatformVersionArgs::new();
         args.client = self.pointer.as_ptr();
-        // SAFETY: invariants 1 and 5.
+        // SAFETY: the client is alive and came from this plugin (invariant 1 above). The text is copied before the
+        // plugin's next call (invariant 5).
         unsafe {
             call!(self.table, client_platform_version, &mut args)?;
             Ok(text(args.platform_version, args.platform_version_size))
@@ -298,7 +301,7 @@ impl RawClient {
     pub(crate) fn process_index(&self) -> Result<i32, Error> {
         let mut args = api::ClientProcessIndexArgs::new();
         args.client = self.pointer.as_ptr();
-        // SAFETY: invariant 1.
+        // SAFETY: the client is alive and came from this plugin (invariant 1 above).
         unsafe { call!(self.table, client_process_index, &mut args)? };
         Ok(args.process_index)
     }
@@ -307,7 +310,8 @@ impl RawClient {
     pub(crate) fn devices(self: &Arc<Self>) -> Result<Vec<RawDevice>, Error> {
         let mut args = api::ClientDevicesArgs::new();
         args.client = self.pointer.as_ptr();
-        // SAFETY: invariants 1 and 5.
+        // SAFETY: the client is alive and came from this plugin (invariant 1 above). The list is copied before the
+        // plugin's next call (invariant 5).
         let devices = unsafe {
             call!(self.table, client_devices, &mut args)?;
             list(args.devices, args.num_devices)
@@ -319,7 +323,8 @@ impl RawClient {
     pub(crate) fn addressable_devices(self: &Arc<Self>) -> Result<Vec<RawDevice>, Error> {
         let mut args = api::ClientAddressableDevicesArgs::new();
         args.client = self.pointer.as_ptr();
-        // SAFETY: invariants 1 and 5.
+        // SAFETY: the client is alive and came from this plugin (invariant 1 above). The list is copied before the
+        // plugin's next call (invariant 5).
         let devices = unsafe {
             call!(self.table, client_addressable_devices, &mut args)?;
             list(args.addressable_devices, args.num_addressable_devices)
@@ -347,9 +352,9 @@ pub(crate) struct RawDevice {
     pointer: NonNull<api::Device>,
 }
 
-// SAFETY: see *Threads* above.
+// SAFETY: a plugin's devices may be used from every thread (see *Threads* above).
 unsafe impl Send for RawDevice {}
-// SAFETY: see *Threads* above.
+// SAFETY: a plugin's devices may be used from several threads at once (see *Threads* above).
 unsafe impl Sync for RawDevice {}
 
 impl PartialEq for RawDevice {
@@ -377,7 +382,7 @@ impl RawDevice {
         let table = self.client.table;
         let mut args = api::DeviceGetDescriptionArgs::new();
         args.device = self.pointer.as_ptr();
-        // SAFETY: invariants 1 and 2.
+        // SAFETY: the device lives as long as its client, which `self` holds (invariants 1 and 2 above).
         unsafe { call!(table, device_get_description, &mut args)? };
         let description = not_null(args.device_description, "description of a device")?.as_ptr();
         let mut id = api::DeviceDescriptionIdArgs::new();
@@ -390,7 +395,8 @@ impl RawDevice {
         debug.device_description = description;
         let mut addressable = api::DeviceIsAddressableArgs::new();
         addressable.device = self.pointer.as_ptr();
-        // SAFETY: invariants 1, 2 and 5; a description lives as long as its device.
+        // SAFETY: the description lives as long as its device, and thus as its client, which `self` holds (invariants 1
+        // and 2 above). The texts are copied before the plugin's next call (invariant 5).
         unsafe {
             call!(table, device_description_id, &mut id)?;
             call!(table, device_description_process_index, &mut process)?;
@@ -412,22 +418,23 @@ impl RawDevice {
 
 // -- Events -----------------------------------------------------------------------------------------
 
-/// An event: the end of a copy or of an execution on a device.
+/// The owner of an event: the end of a copy or of an execution on a device.
 pub(crate) struct RawEvent {
     client: Arc<RawClient>,
     pointer: NonNull<api::Event>,
 }
 
-// SAFETY: see *Threads* above.
+// SAFETY: a plugin's events may be used from every thread (see *Threads* above).
 unsafe impl Send for RawEvent {}
-// SAFETY: see *Threads* above.
+// SAFETY: a plugin's events may be used from several threads at once (see *Threads* above).
 unsafe impl Sync for RawEvent {}
 
 impl Drop for RawEvent {
     fn drop(&mut self) {
         let mut args = api::EventDestroyArgs::new();
         args.event = self.pointer.as_ptr();
-        // SAFETY: invariant 1. An event may be destroyed before it is ready. `drop` cannot report an error.
+        // SAFETY: the event is alive and is destroyed only here (invariant 1 above). An event may be destroyed before
+        // it is ready. `drop` cannot report an error.
         let _ = unsafe { call!(self.client.table, event_destroy, &mut args) };
     }
 }
@@ -437,7 +444,7 @@ impl RawEvent {
     pub(crate) fn wait(&self) -> Result<(), Error> {
         let mut args = api::EventAwaitArgs::new();
         args.event = self.pointer.as_ptr();
-        // SAFETY: invariant 1.
+        // SAFETY: the event is alive and came from this plugin (invariant 1 above).
         unsafe { call!(self.client.table, event_await, &mut args) }
     }
 
@@ -445,7 +452,7 @@ impl RawEvent {
     pub(crate) fn is_ready(&self) -> Result<bool, Error> {
         let mut args = api::EventIsReadyArgs::new();
         args.event = self.pointer.as_ptr();
-        // SAFETY: invariant 1.
+        // SAFETY: the event is alive and came from this plugin (invariant 1 above).
         unsafe { call!(self.client.table, event_is_ready, &mut args)? };
         Ok(args.is_ready)
     }

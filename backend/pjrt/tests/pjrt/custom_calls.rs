@@ -129,7 +129,8 @@ fn errors_and_panics_of_handlers_are_errors_of_the_execution() {
     let run = |kind: i32| {
         let x = client.buffer(&[kind], &[], &client.devices()[0]).unwrap();
         let execution = program.execute(&[&[&x]]);
-        // A plugin may run a small program before the start returns, and return the program's error there.
+        // A plugin may run a small program before the start returns, and return the error of the program from the
+        // start.
         execution.and_then(|e| e.completion.wait().and(e.results[0][0].to_vec::<i32>()))
     };
     for (kind, expected) in [
@@ -246,7 +247,8 @@ fn tokens_order_effects_in_loops() {
     assert_eq!(*SEEN.lock().unwrap(), [0, 1, 1, 4, 2, 9, 3, 16]);
 }
 
-/// A result in the memory of an argument is refused, since both could not be lent at once.
+/// A call whose result lies in the memory of an argument must be refused, since the handler would get a shared and a
+/// mutable reference to one array.
 #[test]
 fn results_that_share_memory_are_refused() {
     let Some(client) = client_or_skip(1) else { return };

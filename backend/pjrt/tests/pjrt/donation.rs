@@ -109,7 +109,8 @@ fn deleted_buffers_cannot_be_used() {
     assert_eq!(z[0].to_vec::<f64>().unwrap(), [2.0; 4]);
 }
 
-/// Threads that donate one buffer at once: one execution gets it, the others are errors.
+/// If threads donate one buffer at once, one execution must get it, and the others must return
+/// errors.
 #[test]
 fn threads_donate_a_buffer_once() {
     let Some(client) = client_or_skip(1) else { return };
@@ -131,7 +132,8 @@ fn threads_donate_a_buffer_once() {
     }
 }
 
-/// A buffer is read while another thread donates it: the copy has the old values, or is an error.
+/// If a buffer is read while another thread donates it, the copy must have the old values or be an
+/// error.
 #[test]
 fn a_buffer_is_read_before_it_is_donated_or_not_at_all() {
     let Some(client) = client_or_skip(1) else { return };
