@@ -181,8 +181,8 @@ impl PlanRequest {
     /// Returns the plan request for a function such as a loop's body, whose forward function and linear function are
     /// run by two different equations.
     pub fn apart(params: Vec<Price>, results: Vec<Price>, iterations: usize) -> PlanRequest {
-        // The context is the one in the parameters' prices; a function that is differentiated has at least one
-        // parameter.
+        // Take the planning context from the parameters' prices. There is at least one, since a function that is
+        // differentiated has a parameter.
         let context = params.iter().map(|price| price.share().context).max().unwrap_or_default();
         let bits = match context.memory {
             Memory::Values => context.bits,

@@ -18,8 +18,8 @@ use super::vector_math::Parted;
 use super::{exp, hypot};
 use std::f64::consts::TAU;
 
-/// The implementation of [`bessel_i`] for the order `ORDER`, 0 or 1: for one argument, for eight at once, and as a recorded
-/// list of operations.
+/// The implementation of [`bessel_i`] for the order `ORDER`, 0 or 1, which evaluates one argument or a vector of eight,
+/// or lists its operations for the code generator.
 pub struct BesselI<const ORDER: u32>;
 
 impl<const ORDER: u32> Parted for BesselI<ORDER> {
@@ -143,8 +143,8 @@ fn scaled(n: u32, x: f64) -> f64 {
     product * hankel(0.0, x)
 }
 
-/// Returns `e⁻ˣ Iₙ(x)` by Hankel's asymptotic series `1/√(2πx) Σ (-1)ᵏ (4n² - 1) (4n² - 9) … (4n² - (2k - 1)²) /
-/// (k! (8x)ᵏ)`.
+/// Returns `e⁻ˣ Iₙ(x)` for the order n, by Hankel's asymptotic series
+/// `1/√(2πx) Σ (-1)ᵏ (4n² - 1) (4n² - 9) … (4n² - (2k - 1)²) / (k! (8x)ᵏ)`.
 fn hankel(order: f64, x: f64) -> f64 {
     let (mut term, mut sum, mut k): (f64, f64, f64) = (1.0, 1.0, 0.0);
     while term.abs() > f64::EPSILON / 64.0 * sum.abs() && k < 60.0 {

@@ -24,7 +24,8 @@ const INVERSE_ROOT: Coefficients = Coefficients(
     &[1.558_548_6, -0.748_919_2, 0.231_295_82, -0.025_691_472],
 );
 
-/// The implementation of [`cbrt`]: for one argument, for eight at once, and as a recorded list of operations.
+/// The implementation of [`cbrt`], which evaluates one argument or a vector of eight, or lists its operations for the
+/// code generator.
 pub struct Cbrt;
 
 impl Parted for Cbrt {
@@ -88,7 +89,8 @@ pub fn cbrt(x: f64) -> f64 {
     Cbrt::here(x)
 }
 
-/// The implementation of [`pow`]: for one pair of arguments, and as a recorded list of operations.
+/// The implementation of [`pow`], which evaluates one pair of arguments, or lists its operations for the code
+/// generator.
 pub struct Pow;
 
 impl PartedPair for Pow {
@@ -207,7 +209,8 @@ pub fn half_pow(n: i32, x: f64) -> f64 {
 /// overflow. From the smaller bound on, the square of the smaller number is negligible wherever it underflows.
 const SIDES: [Constant; 2] = [Constant(1e-135, 1e-13), Constant(1e150, 1e18)];
 
-/// The implementation of [`hypot`]: for one pair of arguments, and as a recorded list of operations.
+/// The implementation of [`hypot`], which evaluates one pair of arguments, or lists its operations for the code
+/// generator.
 pub struct Hypot;
 
 impl PartedPair for Hypot {
@@ -248,7 +251,8 @@ pub fn hypot(x: f64, y: f64) -> f64 {
     Hypot::here(x, y)
 }
 
-/// The implementation of [`rsqrt`]: for one argument, for eight at once, and as a recorded list of operations.
+/// The implementation of [`rsqrt`], which evaluates one argument or a vector of eight, or lists its operations for the
+/// code generator.
 pub struct Rsqrt;
 
 impl Parted for Rsqrt {
@@ -280,7 +284,8 @@ pub fn rsqrt(x: f64) -> f64 {
 /// A bound on |x| within which x² does not overflow.
 const SQUARE: Constant = Constant(1e150, 1e18);
 
-/// The implementation of [`asinh`]: for one argument, for eight at once, and as a recorded list of operations.
+/// The implementation of [`asinh`], which evaluates one argument or a vector of eight, or lists its operations for the
+/// code generator.
 pub struct Asinh;
 
 impl Parted for Asinh {
@@ -313,7 +318,8 @@ pub fn asinh(x: f64) -> f64 {
     Asinh::here(x)
 }
 
-/// The implementation of [`acosh`]: for one argument, for eight at once, and as a recorded list of operations.
+/// The implementation of [`acosh`], which evaluates one argument or a vector of eight, or lists its operations for the
+/// code generator.
 pub struct Acosh;
 
 impl Parted for Acosh {
@@ -345,7 +351,8 @@ pub fn acosh(x: f64) -> f64 {
     Acosh::here(x)
 }
 
-/// The implementation of [`atanh`]: for one argument, for eight at once, and as a recorded list of operations.
+/// The implementation of [`atanh`], which evaluates one argument or a vector of eight, or lists its operations for the
+/// code generator.
 pub struct Atanh;
 
 impl Parted for Atanh {

@@ -68,7 +68,8 @@ const ERF: Coefficients = Coefficients(
     ],
 );
 
-/// The implementation of [`erf()`]: for one argument, for eight at once, and as a recorded list of operations.
+/// The implementation of [`erf()`], which evaluates one argument or a vector of eight, or lists its operations for the
+/// code generator.
 pub struct Erf;
 
 impl Parted for Erf {
@@ -196,7 +197,8 @@ fn square_with_error<N: Number>(x: N) -> [N; 2] {
     [square, x.fma(x, -square)]
 }
 
-/// The implementation of [`erfc()`]: for one argument, for eight at once, and as a recorded list of operations.
+/// The implementation of [`erfc()`], which evaluates one argument or a vector of eight, or lists its operations for the
+/// code generator.
 pub struct Erfc;
 
 impl Parted for Erfc {
@@ -222,7 +224,8 @@ impl Parted for Erfc {
     }
 }
 
-/// The implementation of [`ndtr()`]: for one argument, for eight at once, and as a recorded list of operations.
+/// The implementation of [`ndtr()`], which evaluates one argument or a vector of eight, or lists its operations for the
+/// code generator.
 pub struct Ndtr;
 
 impl Parted for Ndtr {
@@ -347,7 +350,8 @@ const TAILS: [Coefficients; 2] = [
     ),
 ];
 
-/// The implementation of [`erf_inv()`]: for one argument, for eight at once, and as a recorded list of operations.
+/// The implementation of [`erf_inv()`], which evaluates one argument or a vector of eight, or lists its operations for
+/// the code generator.
 pub struct ErfInv;
 
 impl Parted for ErfInv {

@@ -127,7 +127,8 @@ pub(super) fn power_of_two<N: Number>(k: N) -> N {
     N::of(N::Float::ONE).plus_bits(k.shift_left(N::Float::FRACTION))
 }
 
-/// The implementation of [`exp`]: for one argument, for eight at once, and as a recorded list of operations.
+/// The implementation of [`exp`], which evaluates one argument or a vector of eight, or lists its operations for the
+/// code generator.
 pub struct Exp;
 
 /// Returns whether `eˣ` and `e⁻ˣ` are certain to be normal numbers.
@@ -214,7 +215,8 @@ pub fn exp(x: f64) -> f64 {
     Exp::here(x)
 }
 
-/// The implementation of [`exp2`]: for one argument, for eight at once, and as a recorded list of operations.
+/// The implementation of [`exp2`], which evaluates one argument or a vector of eight, or lists its operations for the
+/// code generator.
 pub struct Exp2;
 
 /// Splits `x = k + r` exactly, with an integer k; returns `k` in the lowest bits, and `2ʳ`.
@@ -254,7 +256,8 @@ pub fn exp2(x: f64) -> f64 {
     Exp2::here(x)
 }
 
-/// The implementation of [`expm1`]: for one argument, for eight at once, and as a recorded list of operations.
+/// The implementation of [`expm1`], which evaluates one argument or a vector of eight, or lists its operations for the
+/// code generator.
 pub struct Expm1;
 
 impl Parted for Expm1 {
@@ -286,7 +289,8 @@ pub fn expm1(x: f64) -> f64 {
     Expm1::here(x)
 }
 
-/// The implementation of [`logistic`]: for one argument, for eight at once, and as a recorded list of operations.
+/// The implementation of [`logistic`], which evaluates one argument or a vector of eight, or lists its operations for
+/// the code generator.
 pub struct Logistic;
 
 impl Parted for Logistic {
@@ -322,7 +326,8 @@ pub fn logistic(x: f64) -> f64 {
     Logistic::here(x)
 }
 
-/// The implementation of [`logistic_density`]: for one argument, for eight at once, and as a recorded list of operations.
+/// The implementation of [`logistic_density`], which evaluates one argument or a vector of eight, or lists its
+/// operations for the code generator.
 pub struct LogisticDensity;
 
 impl Parted for LogisticDensity {

@@ -55,7 +55,7 @@ const DIGAMMA_NEAR_ROOT: &[f32] = &[
 /// The coefficients of `x² (ln x - 1/(2x) - ψ(x))` in powers of 1/x², for x ≥ 3.
 const DIGAMMA_STIRLING: &[f32] = &[0.083_333_33, -0.008_331_787, 0.003_894_552_4, -0.002_972_512];
 
-/// The f32 implementation of [`lgamma`]: for one argument, and as a recorded list of operations.
+/// The f32 implementation of [`lgamma`], which evaluates one argument, or lists its operations for the code generator.
 pub struct LgammaF32;
 
 impl PartedF32 for LgammaF32 {
@@ -86,7 +86,7 @@ impl PartedF32 for LgammaF32 {
     }
 }
 
-/// The f32 implementation of [`digamma`]: for one argument, and as a recorded list of operations.
+/// The f32 implementation of [`digamma`], which evaluates one argument, or lists its operations for the code generator.
 pub struct DigammaF32;
 
 impl PartedF32 for DigammaF32 {

@@ -54,7 +54,8 @@ fn parts<N: Number>(x: N) -> Parts<N> {
     Parts { s: [s, (up - s) - down], c: [c, (up - c) + down], sinh, cosh }
 }
 
-/// The implementation of [`sinh`]: for one argument, for eight at once, and as a recorded list of operations.
+/// The implementation of [`sinh`], which evaluates one argument or a vector of eight, or lists its operations for the
+/// code generator.
 pub struct Sinh;
 
 impl Parted for Sinh {
@@ -83,7 +84,8 @@ pub fn sinh(x: f64) -> f64 {
     Sinh::here(x)
 }
 
-/// The implementation of [`cosh`]: for one argument, for eight at once, and as a recorded list of operations.
+/// The implementation of [`cosh`], which evaluates one argument or a vector of eight, or lists its operations for the
+/// code generator.
 pub struct Cosh;
 
 impl Parted for Cosh {
@@ -112,7 +114,8 @@ pub fn cosh(x: f64) -> f64 {
     Cosh::here(x)
 }
 
-/// The implementation of [`tanh`]: for one argument, for eight at once, and as a recorded list of operations.
+/// The implementation of [`tanh`], which evaluates one argument or a vector of eight, or lists its operations for the
+/// code generator.
 pub struct Tanh;
 
 impl Parted for Tanh {
@@ -129,8 +132,8 @@ impl Parted for Tanh {
         let a = N::pick(x.abs().gt(most), most, x.abs());
         let Reduced { k, r, c } = reduce(a + a);
         let power = power_of_two(k);
-        // Compute e^2a - 1 as e + e_low from 2a = k ln 2 + r. With eʳ - 1 = p + p_low, it is 2ᵏ (p + p_low) + 2ᵏ - 1,
-        // where 2ᵏ - 1 is 0 or the larger part.
+        // Compute e^2a - 1, for the clamped a, as e + e_low. With 2a = k ln 2 + r and eʳ - 1 = p + p_low, it is
+        // 2ᵏ (p + p_low) + 2ᵏ - 1, where 2ᵏ - 1 is 0 or the larger part.
         let rest = (r * r).fma(series(EXP, r), c);
         let p = r + rest;
         let p_low = (r - p) + rest;
@@ -155,7 +158,8 @@ pub fn tanh(x: f64) -> f64 {
     Tanh::here(x)
 }
 
-/// The implementation of [`sech`]: for one argument, for eight at once, and as a recorded list of operations.
+/// The implementation of [`sech`], which evaluates one argument or a vector of eight, or lists its operations for the
+/// code generator.
 pub struct Sech;
 
 impl Parted for Sech {
@@ -188,7 +192,8 @@ pub fn sech(x: f64) -> f64 {
     Sech::here(x)
 }
 
-/// The implementation of [`sech_square`]: for one argument, for eight at once, and as a recorded list of operations.
+/// The implementation of [`sech_square`], which evaluates one argument or a vector of eight, or lists its operations
+/// for the code generator.
 pub struct SechSquare;
 
 impl Parted for SechSquare {

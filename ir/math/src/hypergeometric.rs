@@ -29,7 +29,7 @@ impl Sum {
 const TERMS: u32 = 5000;
 /// The largest ratio of a term to the sum (10⁸) at which half of the digits remain.
 const MOST_LOSS: f64 = 1e8;
-/// The largest argument of the exponential that is used: e⁷⁰⁰ does not overflow.
+/// The largest argument for which the exponential itself is computed here: e⁷⁰⁰ does not overflow.
 const LARGE: f64 = 700.0;
 
 /// Returns Kummer's function `₁F₁(a; b; x)`.
@@ -129,8 +129,8 @@ fn far(a: f64, b: f64, x: f64) -> Sum {
         let next = term * ((c + k) * (d + k)) / ((k + 1.0) * x.abs());
         if next == 0.0 || next.abs() <= sum.abs() * (f64::EPSILON / 8.0) {
             let sign = sign_of_gamma(b) * sign_of_gamma(own);
-            // Multiply by the square root of the power twice, so that no intermediate value overflows or
-            // underflows before the result does.
+            // Multiply by `half`, the square root of the factor of the series, twice, so that no intermediate value
+            // overflows or underflows before the result does.
             let (grown, power) = if x > 0.0 { (exp(0.5 * x), a - b) } else { (1.0, -a) };
             let half = exp(0.5 * (lgamma(b) - lgamma(own))) * pow(x.abs(), 0.5 * power) * grown;
             return Sum { value: half * (sign * sum) * half, loss: 1.0 };

@@ -145,8 +145,8 @@ fn front(a: f64, b: f64, x: f64, y: f64) -> f64 {
     gamma_front(a, x * c, d) * (gamma_front(b, y * c, -d) / gamma_front(c, c, 0.0))
 }
 
-/// The scores at x (the derivatives of ln p in a and b, for the density p), and the derivatives of the scores in
-/// a and b, which do not depend on t.
+/// The scores at x (the derivatives of ln p in a and b, for the density p), and the derivatives of the scores in a and
+/// b, which do not depend on the integration variable.
 ///
 /// For a < 1 they are the scores of the density divided by a, and likewise for b, because `1/a` and its powers
 /// would cancel in the polynomial.
@@ -198,9 +198,10 @@ impl Scores {
         Scores { shifts: [b, a], u: self.v, v: self.u, slopes }
     }
 
-    /// Returns the derivative of order (m, n) of the density, divided by the density, where the scores are u and
-    /// v. Let W(i, j) be the derivatives of the density divided by a b. By the product rule, the derivatives of a
-    /// b W are a b times `W(m, n) + m/a W(m - 1, n) + n/b W(m, n - 1) + m n / (a b) W(m - 1, n - 1)`.
+    /// Returns the derivative of order (m, n) of the density, divided by the density, where the scores are u and v. Let
+    /// W(i, j) be the derivative of order i in a and j in b of the density divided by the product `a b`. By the product
+    /// rule, the derivative of order (m, n) of the density itself is `a b` times
+    /// `W(m, n) + m/a W(m - 1, n) + n/b W(m, n - 1) + m n / (a b) W(m - 1, n - 1)`.
     fn weight(&self, m: u32, n: u32, u: f64, v: f64) -> f64 {
         let [a, b] = self.shifts;
         match (m, n) {
@@ -224,8 +225,9 @@ impl Scores {
         sum
     }
 
-    /// Returns the complete Bell polynomials W up to order (m, n) at the scores u and v, by `W(i + 1, j) = Σ
-    /// binom(i, k) binom(j, l) W(i - k, j - l) slope(k + 1, l)`.
+    /// Returns the complete Bell polynomials W up to order (m, n) at the scores u and v, by
+    /// `W(i + 1, j) = Σ binom(i, k) binom(j, l) W(i - k, j - l) slope(k + 1, l)`, where the slope of order (i, j) is
+    /// the derivative of ln p, i times in a and j times in b.
     fn bell(&self, m: usize, n: usize, u: f64, v: f64) -> [[f64; ORDERS]; ORDERS] {
         let slope = |i: usize, j: usize| match (i, j) {
             (1, 0) => u,

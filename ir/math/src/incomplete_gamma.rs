@@ -117,8 +117,8 @@ fn edge(n: u32, a: f64, x: f64) -> Option<f64> {
     }
 }
 
-/// The score at x (the derivative of ln p in a, for the density p), and the derivatives of the score in a, which
-/// do not depend on t.
+/// The score at x (the derivative of ln p in a, for the density p), and the derivatives of the score in a, which do
+/// not depend on the integration variable.
 ///
 /// For a < 1 they belong to `r = tᵃ⁻¹ e⁻ᵗ / Γ(a + 1)`. The density is `a r`, so its derivatives are
 /// `a r⁽ⁿ⁾ + n r⁽ⁿ⁻¹⁾`. With the score of the density itself, `1/a` and its powers would cancel in the

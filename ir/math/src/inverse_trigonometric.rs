@@ -78,7 +78,8 @@ fn one_by_one<N: Number>(of: Coefficients, x: N) -> N {
     rest.iter().rev().fold(N::of(last), |sum, c| sum.fma(x, N::of(*c)))
 }
 
-/// The implementation of [`atan`]: for one argument, for eight at once, and as a recorded list of operations.
+/// The implementation of [`atan`], which evaluates one argument or a vector of eight, or lists its operations for the
+/// code generator.
 pub struct Atan;
 
 impl Parted for Atan {
@@ -115,7 +116,8 @@ pub fn atan(x: f64) -> f64 {
     Atan::here(x)
 }
 
-/// The implementation of [`atan2`]: for one pair of arguments, and as a recorded list of operations.
+/// The implementation of [`atan2`], which evaluates one pair of arguments, or lists its operations for the code
+/// generator.
 pub struct Atan2;
 
 impl PartedPair for Atan2 {
@@ -177,7 +179,8 @@ fn halved<N: Number>(x: N) -> (N::Mask, N, N) {
     (far, t, (t * square) * series(ASIN, square))
 }
 
-/// The implementation of [`asin`]: for one argument, for eight at once, and as a recorded list of operations.
+/// The implementation of [`asin`], which evaluates one argument or a vector of eight, or lists its operations for the
+/// code generator.
 pub struct Asin;
 
 impl Parted for Asin {
@@ -210,7 +213,8 @@ pub fn asin(x: f64) -> f64 {
     Asin::here(x)
 }
 
-/// The implementation of [`acos`]: for one argument, for eight at once, and as a recorded list of operations.
+/// The implementation of [`acos`], which evaluates one argument or a vector of eight, or lists its operations for the
+/// code generator.
 pub struct Acos;
 
 impl Parted for Acos {

@@ -143,7 +143,7 @@ pub(super) fn log_pair<N: Number>(x: N) -> [N; 2] {
     let by = N::of(N::Float::ONE) / d;
     let s = f * by;
     let s_low = ((-s).fma(d, f) - s * d_low) * by;
-    // z = s²
+    // The variable z = s² of the series, with its rounding error `z_low`.
     let z = s * s;
     let z_low = s.fma(s, -z) + (s + s) * s_low;
     // The sum `2/3 + 2/5 z + 2/7 z² + …` in the series for ln(1 + f), as a rounded number and its rounding error.
@@ -161,7 +161,8 @@ pub(super) fn log_pair<N: Number>(x: N) -> [N; 2] {
     fast_two_sum(y, y_low + k.fma(N::constant(LN2_LOW), rest))
 }
 
-/// The implementation of [`log`]: for one argument, for eight at once, and as a recorded list of operations.
+/// The implementation of [`log`], which evaluates one argument or a vector of eight, or lists its operations for the
+/// code generator.
 pub struct Log;
 
 /// Returns whether x is a positive normal number.
@@ -232,7 +233,8 @@ pub(super) fn log_pair_of_positive<N: Number<Float = f64>>(x: N) -> [N; 2] {
     fast_two_sum(y, lost + (y_low - less_low))
 }
 
-/// The implementation of [`log2`]: for one argument, for eight at once, and as a recorded list of operations.
+/// The implementation of [`log2`], which evaluates one argument or a vector of eight, or lists its operations for the
+/// code generator.
 pub struct Log2;
 
 impl Parted for Log2 {
@@ -261,7 +263,8 @@ pub fn log2(x: f64) -> f64 {
     Log2::here(x)
 }
 
-/// The implementation of [`log10`]: for one argument, for eight at once, and as a recorded list of operations.
+/// The implementation of [`log10`], which evaluates one argument or a vector of eight, or lists its operations for the
+/// code generator.
 pub struct Log10;
 
 impl Parted for Log10 {
@@ -300,7 +303,8 @@ pub(super) fn log1p_of_sum<N: Number>(x: N, x_low: N) -> N {
     sum(u, (lost + x_low) / u)
 }
 
-/// The implementation of [`log1p`]: for one argument, for eight at once, and as a recorded list of operations.
+/// The implementation of [`log1p`], which evaluates one argument or a vector of eight, or lists its operations for the
+/// code generator.
 pub struct Log1p;
 
 impl Parted for Log1p {
@@ -328,7 +332,8 @@ pub fn log1p(x: f64) -> f64 {
     Log1p::here(x)
 }
 
-/// The implementation of [`softplus`]: for one argument, for eight at once, and as a recorded list of operations.
+/// The implementation of [`softplus`], which evaluates one argument or a vector of eight, or lists its operations for
+/// the code generator.
 pub struct Softplus;
 
 impl Parted for Softplus {
@@ -360,7 +365,8 @@ pub fn softplus(x: f64) -> f64 {
 /// Above this difference of the operands, the smaller operand does not change the result.
 const APART: Constant = Constant(746.0, 104.0);
 
-/// The implementation of [`logaddexp`]: for one pair of arguments, and as a recorded list of operations.
+/// The implementation of [`logaddexp`], which evaluates one pair of arguments, or lists its operations for the code
+/// generator.
 pub struct LogAddExp;
 
 impl PartedPair for LogAddExp {

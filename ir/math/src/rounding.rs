@@ -13,7 +13,8 @@ fn even_size<N: Number>(x: N) -> N {
     N::pick(a.lt(whole), (a + whole) - whole, a)
 }
 
-/// The implementation of `round_ties_even`: for one argument, for eight at once, and as a recorded list of operations.
+/// The implementation of `round_ties_even`, which evaluates one argument or a vector of eight, or lists its operations
+/// for the code generator.
 pub struct RoundEven;
 
 impl Parted for RoundEven {
@@ -33,7 +34,8 @@ impl Parted for RoundEven {
     }
 }
 
-/// The implementation of `round`: for one argument, for eight at once, and as a recorded list of operations.
+/// The implementation of `round`, which evaluates one argument or a vector of eight, or lists its operations for the
+/// code generator.
 pub struct Round;
 
 impl Parted for Round {

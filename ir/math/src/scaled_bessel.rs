@@ -434,8 +434,8 @@ const SLOPE_1_FAR: Coefficients = Coefficients(
     ],
 );
 
-/// The implementation of `e⁻|x| I₀(x)` and `e⁻|x| I₁(x)` for the order `ORDER`, 0 or 1: for one argument, for eight at once,
-/// and as a recorded list of operations.
+/// The implementation of `e⁻|x| I₀(x)` and `e⁻|x| I₁(x)` for the order `ORDER`, 0 or 1, which evaluates one argument or
+/// a vector of eight, or lists its operations for the code generator.
 pub struct ScaledBessel<const ORDER: u32>;
 
 impl<const ORDER: u32> Parted for ScaledBessel<ORDER> {
@@ -469,8 +469,8 @@ impl<const ORDER: u32> Parted for ScaledBessel<ORDER> {
     }
 }
 
-/// The implementation of the first derivatives of `e⁻|x| I₀(x)` and `e⁻|x| I₁(x)` for the order `ORDER`, 0 or 1: for one
-/// argument, for eight at once, and as a recorded list of operations.
+/// The implementation of the first derivatives of `e⁻|x| I₀(x)` and `e⁻|x| I₁(x)` for the order `ORDER`, 0 or 1, which
+/// evaluates one argument or a vector of eight, or lists its operations for the code generator.
 pub struct ScaledBesselSlope<const ORDER: u32>;
 
 impl<const ORDER: u32> Parted for ScaledBesselSlope<ORDER> {

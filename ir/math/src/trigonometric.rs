@@ -214,7 +214,8 @@ fn turned<N: Number>(x: Reduced<N>, quarters: u64) -> N {
     y.xor_bits(k.and_bits(N::of_bits(2)).shift_left(N::Float::SIGN_BIT - 1))
 }
 
-/// The implementation of [`sin`]: for one argument, for eight at once, and as a recorded list of operations.
+/// The implementation of [`sin`], which evaluates one argument or a vector of eight, or lists its operations for the
+/// code generator.
 pub struct Sin;
 
 impl Parted for Sin {
@@ -243,7 +244,8 @@ pub fn sin(x: f64) -> f64 {
     Sin::here(x)
 }
 
-/// The implementation of [`cos`]: for one argument, for eight at once, and as a recorded list of operations.
+/// The implementation of [`cos`], which evaluates one argument or a vector of eight, or lists its operations for the
+/// code generator.
 pub struct Cos;
 
 impl Parted for Cos {
@@ -281,7 +283,8 @@ fn tangent<N: Number>(x: Reduced<N>) -> N {
     quotient(above, below)
 }
 
-/// The implementation of [`tan`]: for one argument, for eight at once, and as a recorded list of operations.
+/// The implementation of [`tan`], which evaluates one argument or a vector of eight, or lists its operations for the
+/// code generator.
 pub struct Tan;
 
 impl Parted for Tan {

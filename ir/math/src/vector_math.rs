@@ -70,7 +70,8 @@ pub trait Parted: 'static {
     fn here(x: f64) -> f64 {
         #[cfg(target_arch = "x86_64")]
         if Isa::here() >= Isa::Avx2 {
-            // SAFETY: `Isa::here` returns an instruction set only if the machine has it.
+            // SAFETY: `wide` needs AVX2 and FMA; `Isa::here` returns `Avx2` or a higher set only if the machine has
+            // both.
             return unsafe { one::wide::<Self>(x) };
         }
         Self::at(x)
@@ -81,7 +82,8 @@ pub trait Parted: 'static {
     fn here_f32(x: f32) -> f32 {
         #[cfg(target_arch = "x86_64")]
         if Isa::here() >= Isa::Avx2 {
-            // SAFETY: `Isa::here` returns an instruction set only if the machine has it.
+            // SAFETY: `narrow` needs AVX2 and FMA; `Isa::here` returns `Avx2` or a higher set only if the machine
+            // has both.
             return unsafe { one::narrow::<Self>(x) };
         }
         Self::at_f32(x)
@@ -128,7 +130,8 @@ pub trait PartedPair: 'static {
     fn here(x: f64, y: f64) -> f64 {
         #[cfg(target_arch = "x86_64")]
         if Isa::here() >= Isa::Avx2 {
-            // SAFETY: `Isa::here` returns an instruction set only if the machine has it.
+            // SAFETY: `wide_pair` needs AVX2 and FMA; `Isa::here` returns `Avx2` or a higher set only if the machine
+            // has both.
             return unsafe { one::wide_pair::<Self>(x, y) };
         }
         Self::at(x, y)
@@ -139,7 +142,8 @@ pub trait PartedPair: 'static {
     fn here_f32(x: f32, y: f32) -> f32 {
         #[cfg(target_arch = "x86_64")]
         if Isa::here() >= Isa::Avx2 {
-            // SAFETY: `Isa::here` returns an instruction set only if the machine has it.
+            // SAFETY: `narrow_pair` needs AVX2 and FMA; `Isa::here` returns `Avx2` or a higher set only if the
+            // machine has both.
             return unsafe { one::narrow_pair::<Self>(x, y) };
         }
         Self::at_f32(x, y)
@@ -168,7 +172,8 @@ pub trait PartedF32: 'static {
     fn here_f32(x: f32) -> f32 {
         #[cfg(target_arch = "x86_64")]
         if Isa::here() >= Isa::Avx2 {
-            // SAFETY: `Isa::here` returns an instruction set only if the machine has it.
+            // SAFETY: `narrow_alone` needs AVX2 and FMA; `Isa::here` returns `Avx2` or a higher set only if the
+            // machine has both.
             return unsafe { one::narrow_alone::<Self>(x) };
         }
         Self::at_f32(x)
@@ -268,9 +273,9 @@ macro_rules! eight {
             }
         }
 
-        /// Computes eight arguments one by one, because some are outside the interval. It is a separate function
-        /// with its arguments in registers: if it were inlined, its loop would force the arguments into memory on
-        /// the fast path as well.
+        /// Computes eight arguments one by one, because for some of them the straight-line part is not valid. This
+        /// is a separate function with its arguments in registers: if it were inlined, its loop would force the
+        /// arguments into memory on the fast path as well.
         #[cold]
         #[inline(never)]
         #[expect(clippy::too_many_arguments, reason = "they are one each")]

@@ -246,7 +246,7 @@ impl<A> Division<A> {
     }
 }
 
-/// Returns the row-major position, in elements, of an index into an array of that shape. The index has one form per
+/// Returns the row-major position, in elements, of an index into an array of shape `shape`. The index has one form per
 /// axis.
 pub fn flatten<A: Copy + Ord>(index: &[Affine<A>], shape: &[usize]) -> Affine<A> {
     let steps = index.iter().zip(shape);

@@ -256,8 +256,8 @@ impl Tensor {
         Tensor::copied(ty, runs)
     }
 
-    /// Makes a tensor of type `ty` from runs of bytes. The new tensor must be no larger than an existing one, so that
-    /// memory suffices.
+    /// Makes a tensor of type `ty` from runs of bytes, without a check for memory: the new tensor must be no larger
+    /// than an existing one.
     fn copied<'a>(ty: ArrayType, runs: impl IntoIterator<Item = &'a [u8]>) -> Tensor {
         let lines = Buffer::zeros(ty.bytes().div_ceil(size_of::<Line>()));
         let mut t = Tensor { ty, lines };

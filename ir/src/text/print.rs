@@ -93,8 +93,8 @@ fn host_names<'e>(equations: impl IntoIterator<Item = &'e Equation>) -> HashMap<
 #[derive(Default)]
 struct Names {
     taken: HashSet<String>,
-    /// The last suffix given to each name. The search for the next suffix begins there, so that it takes linear time for
-    /// many equal names.
+    /// The last suffix given to each name. The search for the next suffix begins there, so that naming takes linear
+    /// time even if many names are equal.
     last: HashMap<String, usize>,
 }
 

@@ -147,7 +147,8 @@ fn inverse_hyperbolics_undo_their_functions() {
     }
 }
 
-/// Arguments and results at the ends of the range of floats, subnormal ones among them.
+/// Results at the ends of the range of floats, subnormal numbers among them, must match
+/// values of high precision.
 #[test]
 fn the_ends_of_the_range_match_high_precision_values() {
     let pairs = |f: fn(f64, f64) -> f64, bound: f64, table: &[(f64, f64, f64)]| {
@@ -216,7 +217,8 @@ fn the_ends_of_the_range_match_high_precision_values() {
     check(|x| acosh(x.abs()).copysign(x), 1.0, &large);
 }
 
-/// The values of `pow` that IEEE 754 asks for, which the standard library's function has.
+/// `pow` must return the values that IEEE 754 asks for, as the standard library's
+/// function does.
 #[test]
 fn special_powers() {
     let special = [

@@ -139,7 +139,7 @@ fn erf_inv_is_odd_and_increasing() {
     }
 }
 
-/// Results that are subnormal numbers.
+/// Results down to the smallest subnormal numbers must match values of high precision.
 #[test]
 fn least_tails_match_high_precision_values() {
     check(

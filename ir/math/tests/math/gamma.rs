@@ -271,8 +271,8 @@ fn polygamma_obeys_its_recurrence() {
 
 #[test]
 fn polygamma_reflects() {
-    // ψ₁(x) + ψ₁(1 - x) must equal π² / sin²(πx), and ψ₂(1 - x) - ψ₂(x) must equal 2π³ cos(πx) / sin³(πx); x + m
-    // is exact.
+    // ψ₁(x) + ψ₁(1 - x) must equal π² / sin²(πx), and ψ₂(1 - x) - ψ₂(x) must equal 2π³ cos(πx) / sin³(πx). The
+    // points x are multiples of 1/64, so that x - m below is exact.
     for x in grid(1.0 / 64.0, 63.0 / 64.0, 63) {
         // Evaluate the sine at the end nearer to x, where the rounding error of π·x does not matter.
         let sin = (PI * x.min(1.0 - x)).sin();

@@ -35,7 +35,8 @@ fn signed() -> impl Iterator<Item = f64> + Clone {
     EDGES.iter().flat_map(|x| [*x, -x])
 }
 
-/// Returns whether both are NaN, or differ by at most `most` times `unit` and, if they are zeros, have the same sign.
+/// Returns whether `got` and `want` are both NaN, or differ by at most `most` times `unit` and, if they are zeros, have
+/// the same sign.
 fn near(got: f64, want: f64, unit: f64, most: f64) -> bool {
     if want.is_nan() || want.is_infinite() || want == 0.0 {
         return got.is_nan() && want.is_nan()

@@ -149,7 +149,7 @@ pub(crate) fn run<T: Real>(
     }
 }
 
-/// Returns the number of columns of the basis (`u` or `v`) of the longer side.
+/// Returns the number of columns of the basis (`u` or `v`) that belongs to the longer side of the matrix.
 fn svd_width([m, n]: [usize; 2], vectors: SvdVectors) -> usize {
     match vectors {
         SvdVectors::None => 0,

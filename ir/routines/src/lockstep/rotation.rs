@@ -8,8 +8,8 @@ use rustfft::num_traits::{One, Zero};
 /// The number of sweeps over all pairs of columns after which the iteration fails. Four to eight are usual.
 pub(super) const SWEEPS: usize = 40;
 
-/// A plane rotation per lane that makes two rows or columns orthogonal; in lanes where they are orthogonal
-/// already, it is not applied.
+/// A plane rotation per lane that makes two rows or columns orthogonal; in lanes where they are orthogonal already, the
+/// rotation is not applied.
 #[derive(Clone, Copy)]
 pub(super) struct Rotation<L: Lanes> {
     active: Truth<L>,

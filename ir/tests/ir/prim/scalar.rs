@@ -483,7 +483,7 @@ fn halves_go_away_from_zero_or_to_even() {
 
 // -- Derivatives -----------------------------------------------------------------------------------
 
-/// Value and derivatives of order 1 to 4, recorded from an independent implementation.
+/// Value and derivatives of order 1 to 4, computed by an independent implementation.
 const RECORDED: &[(&str, f64, [f64; 5])] = &[
     (
         "exp2",

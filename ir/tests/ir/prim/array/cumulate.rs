@@ -41,8 +41,8 @@ fn ties_share_evenly() {
     assert_eq!(along(3), Tensor::from([0.0, 0.0, 0.0, 2.0, 0.0]));
 }
 
-/// An infinite tangent reaches only the elements that share its extremum; elsewhere a factor of 0 would turn it
-/// into nan.
+/// An infinite tangent must reach only the results whose extremum is the element with this tangent; at other results,
+/// the tangent times a factor of 0 would be nan.
 #[test]
 fn infinite_tangents_stay_where_they_are() {
     let x = [Tensor::from([-1.0, 0.0, 2.0])];

@@ -30,7 +30,8 @@ fn matrix_product_by_hand() {
 
 #[test]
 fn axes_come_as_batch_left_right() {
-    // z[b, m, n] = Σ_k x[k, b, m] y[n, k, b]
+    // With one batch axis b and one contracted axis k:
+    // z[b, m, n] = Σ_k x[k, b, m] y[n, k, b].
     let op = Dot { batch: vec![(1, 2)], contract: vec![(0, 1)] };
     let (x, y) = (cube::<2, 3, 4>(), cube::<5, 2, 3>());
     let z = &eval1(op, &[x.clone(), y.clone()]);
