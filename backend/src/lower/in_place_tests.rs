@@ -7,8 +7,8 @@ use super::tests::check_all;
 use crate::sweeps::Sweep;
 use tapeloom_ir::{Literal, Tensor, parse_module};
 
-/// Compares a function of `f64[100], f64[100], i64[], i64[]` at four pairs of indices, some out of range, in
-/// all engines with the interpreter.
+/// Runs a function of `f64[100], f64[100], i64[], i64[]` in all engines, at four pairs of indices, some out of range,
+/// and compares the results with the interpreter's.
 #[track_caller]
 fn same(body: &str) {
     let text = format!("func @f(%x: f64[100], %w: f64[100], %i: i64[], %j: i64[]) -> {body}");
@@ -236,8 +236,8 @@ fn updates_in_a_circle_and_a_pass_behind_them() {
     );
 }
 
-/// Returns the text of a random program of updates: values are overwritten, read again, in part, in another
-/// order, by contractions, in later passes, and returned, without regard to conflicts.
+/// Returns the text of a random program of updates. Its values are overwritten, read again (in part, in another order,
+/// by contractions, in later passes), and returned, without regard to conflicts.
 fn random_program(random: &mut impl FnMut(usize) -> usize) -> String {
     let mut text = String::new();
     let mut next = 4;

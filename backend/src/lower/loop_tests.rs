@@ -58,7 +58,8 @@ func @nothing(%0: f64[0], %1: f64[4]) -> (f64[0], f64[4]) {
 }
 ";
 
-/// Returns a module with these functions and `@f` of `f64[], f64[4], f64[4,4], i64[], f64[3]`.
+/// Returns a module with `functions` and a function `@f` of `f64[], f64[4], f64[4,4], i64[], f64[3]` that has this
+/// body.
 fn module(functions: &str, body: &str) -> Module {
     let params = "%0: f64[], %1: f64[4], %2: f64[4,4], %3: i64[], %4: f64[3]";
     parse_module(&format!("{BODIES}{functions}func @f({params}) -> {body}")).unwrap()
@@ -286,8 +287,8 @@ func @mean(%0: f64[40]) -> (f64[40]) {
     assert_eq!(swapped_carries(&module), 2);
 }
 
-/// An array that every branch returns, changed or not, stays in place, also as the carry of a loop. If a branch
-/// computes the array in other memory, the branch copies it.
+/// An array that every branch returns, changed or not, stays in place, also if it is the carry of a loop. If a branch
+/// computes the array in other memory, this branch copies it.
 #[test]
 fn branches_update_in_place() {
     let functions = "
@@ -460,7 +461,8 @@ func @iteration(%0: f64[40], %1: i64[]) -> (f64[40]) {
     }
 }
 
-/// A caller must pass arrays without later readers to be overwritten, and must pass copies of all other arrays.
+/// If an array has no later readers, the caller must let the callee overwrite the array itself. All other arrays must
+/// be copied before the call.
 #[test]
 fn calls_update_dead_operands_in_place() {
     let functions = "

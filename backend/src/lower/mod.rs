@@ -43,8 +43,8 @@
 //!    to statements (`emit`; regions by `region`), and merges perfect nests into one loop (`coalesce`). `dynamic_tape`
 //!    and `tape_cursors` lower the residuals of loops whose trip count is known only at run time.
 //!
-//! Every step is linear in the size of the program, and recursion is bounded by the rank of
-//! arrays: a hundred thousand scalar equations become straight-line code in portions.
+//! Every step is linear in the size of the program, and recursion depth is bounded by the rank of arrays. A hundred
+//! thousand scalar equations become straight-line code in portions.
 
 mod build;
 mod candidates;

@@ -65,8 +65,9 @@ pub fn loop_trees(module: &Module, func: FuncId) -> Result<String, Problem> {
     Ok(text)
 }
 
-/// Lowers a function to loop nests for the target of the options, and returns the program before all passes with its
-/// memory plan, which [`Plan::complete`] completes after them. If the options request it, loops count their iterations.
+/// Lowers a function to loop nests for the target of the options. Returns the program before all passes, and its memory
+/// plan, which [`Plan::complete`] completes after the passes. If the options request a limit, loops count their
+/// iterations.
 pub(crate) fn plan_on(
     options: &Options,
     module: &Module,

@@ -43,8 +43,8 @@ func @shrink(%0: f64[], %1: f64[]) -> (f64[]) {
 }
 ";
 
-/// Compares `@f` of `f64[], i64[]` in all engines with the interpreter, for six values of the second
-/// argument, the trip count.
+/// Runs `@f` of `f64[], i64[]` in all engines, for six values of the second argument, which is the trip count, and
+/// compares the results with the interpreter's.
 #[track_caller]
 fn same(functions: &str, body: &str) {
     let module =
@@ -86,7 +86,7 @@ fn conditions_write_and_their_count_reads() {
     );
 }
 
-/// Tapes with records that hold tapes are passed through calls and branches, also in loops of static trip count.
+/// Tapes whose records hold tapes are passed through calls and branches, also in loops of static trip count.
 #[test]
 fn tapes_are_passed_on() {
     let functions = "

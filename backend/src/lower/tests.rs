@@ -39,8 +39,8 @@ fn check(module: &Module, f: FuncId, args: &[Tensor], tolerance: f64) {
     check_all(module, f, &[args], tolerance);
 }
 
-/// Lowers and verifies a function, runs it on each of these arguments (interpreted, with tagged memory, and as
-/// machine code) and compares with the interpreter of the language.
+/// Lowers and verifies a function, runs it on each list of arguments in `all` (interpreted, with tagged memory, and as
+/// machine code) and compares the results with the interpreter of the language.
 #[track_caller]
 pub(super) fn check_all(module: &Module, f: FuncId, all: &[&[Tensor]], tolerance: f64) {
     let mut program = lower_to_loops(module, f).unwrap();
@@ -80,7 +80,7 @@ fn every_sample_of_every_primitive() {
     for sample in Op::samples(&mut module) {
         let types: Vec<Type> =
             sample.operands.iter().map(|t| Type::Array(t.ty().clone())).collect();
-        // Operands of samples that are scalars are passed as parameters in one run, and as literals in the other.
+        // Scalar operands of samples are passed as parameters in one run, and as literals in the other.
         let literal = |t: &Tensor| t.shape().is_empty().then(|| t.literals().next().unwrap());
         let build = |module: &mut Module, literals: bool| {
             let mut draft = Draft::new("sample");
@@ -371,9 +371,9 @@ fn a_hundred_thousand_scalar_equations() {
     check(&module, f, &[Tensor::scalar(1.0)], 0.0);
 }
 
-/// Each step reads the previous one with its inner axis reversed. If this axis were unrolled in the loop over
-/// the outer axis, the body would have ten thousand scalars, for which the register allocator takes many
-/// seconds. The test expects fewer than 6,000 lines of loop IR.
+/// Each equation reads the previous one with its inner axis reversed. If this axis were unrolled in the loop over the
+/// outer axis, the body would have ten thousand scalars, for which the register allocator takes many seconds. The test
+/// expects fewer than 6,000 lines of loop IR.
 #[test]
 fn bodies_of_loops_are_not_unrolled_without_end() {
     for steps in [80, 400] {
@@ -429,7 +429,7 @@ fn more_memory_than_there_is() {
     run(1 << 59);
 }
 
-/// The time of lowering does not depend on extents: this test fails by not terminating.
+/// The time of lowering must not depend on extents. A dependence would show as a test that does not terminate.
 #[test]
 fn extents_are_not_counted() {
     let text = "func @f(%0: f64[1099511627776]) -> (f64[1649267441663]) {

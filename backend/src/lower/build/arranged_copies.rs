@@ -4,7 +4,8 @@
 //! axis of a matrix, and so must its contracted axes. Otherwise the product takes one call for each iteration over the
 //! remaining axes. A copy of the operand in which these axes merge costs one load and one store for each element, and
 //! leaves one large call. Windows of a strided convolution are the main case: neither rows nor terms of the windows
-//! merge in the array itself.
+//! merge in the array itself. In this example, `y` is the convolution of images `x` with kernels `w`; `o` and `c` are
+//! channels, `b` is the image, `i` and `j` are the position in it, and `k` and `l` the position in the kernel:
 //!
 //! ```text
 //! y[o,b,i,j] = Σ_c,k,l w[o,c,k,l] x[b, c, 2 i + k, 2 j + l]      in place: for each b, i, k, l: rows j, terms c
@@ -12,8 +13,8 @@
 //! x'[(c,k,l), (b,i,j)] = x[b, c, 2 i + k, 2 j + l]              copied: one call
 //! ```
 //!
-//! The pass compares the estimated work with and without a copy (`LESS`). The elements of a copy are bounded by the
-//! elements of the product's arrays (`COPIED`).
+//! The pass makes a copy only if this reduces the estimated work to the fraction `LESS`. The number of elements of a
+//! copy is at most `COPIED` times that of the product's arrays, or `SMALL`.
 
 use crate::lower::graph::{Graph, Movement, Node, NodeId, NodeKind, Source};
 use crate::lower::operands::blas_select::{plan, product, worthwhile};
@@ -33,40 +34,42 @@ struct Arranged {
     order: Vec<usize>,
 }
 
-/// The largest ratio of the elements of a copy to the elements of the product's operands and result together.
+/// The largest allowed number of elements of a copy, divided by the elements of the product's operands and result
+/// together.
 const COPIED: usize = 4;
 
 /// Copies of at most this number of elements are always allowed.
 const SMALL: usize = 1 << 16;
 
-/// A copy is made only if the calls and the copy together take at most this fraction of the work without it.
+/// A copy is made only if the estimated work of the copy and the calls on it is at most this fraction of the work
+/// without the copy.
 const LESS: f64 = 0.75;
 
-// Estimated work of a library call, in multiply-adds of f32. The library packs each element of an operand: `PACKED` is
-// the work if elements are adjacent, and `PACKED_AT_STRIDES` otherwise. It loads and stores each element of the result
-// (`RESULT`). `CALL` is the fixed work of a call, and `COPY` that of copying one element. The estimates are from
-// convolutions of 1 to 128 channels with kernels of 1 to 32 rows.
+// Estimated work of a library call, in multiply-adds of f32. The library packs each element of an operand into a
+// buffer: this costs `PACKED` if elements are adjacent, and `PACKED_AT_STRIDES` otherwise. It loads and stores each
+// element of the result (`RESULT`). `CALL` is the fixed work of a call, and `COPY` the work of copying one element. The
+// estimates come from measurements of convolutions of 1 to 128 channels with kernels of 1 to 32 rows.
 const PACKED: f64 = 16.0;
 const PACKED_AT_STRIDES: f64 = 128.0;
 const RESULT: f64 = 16.0;
 const CALL: f64 = 2000.0;
 const COPY: f64 = 32.0;
 
-// Estimated work of one multiply-add in a loop nest. A sum of at most `FEW_TERMS` terms accumulates in a register
-// (`SHORT_NEST`). A longer sum may accumulate in memory (`NEST`).
+// Estimated work of one multiply-add in a loop nest, in the same unit. A sum of at most `FEW_TERMS` terms accumulates
+// in a register (`SHORT_NEST`). A longer sum may accumulate in memory (`NEST`).
 const FEW_TERMS: usize = 64;
 const SHORT_NEST: f64 = 4.0;
 const NEST: f64 = 16.0;
 
-/// Inserts the copies that pay. A product reads its copy through the inverse order of axes. Equal copies of one node
-/// are shared.
+/// Inserts the copies that save work. A product reads its copy through a view with the inverse order of axes. Equal
+/// copies of one node are shared.
 pub(crate) fn insert(graph: &mut Graph) {
     let copies: Vec<Arranged> =
         graph.nodes.keys().filter_map(|id| profitable_copies(graph, id)).flatten().collect();
     if copies.is_empty() {
         return;
     }
-    // Copies must precede their readers: rebuild the nodes in order.
+    // Copies must precede the nodes that read them, so rebuild the list of nodes in order.
     let old = std::mem::take(&mut graph.nodes);
     let mut new: SecondaryMap<NodeId, Option<NodeId>> = SecondaryMap::new();
     let mut next = copies.iter().peekable();
@@ -117,8 +120,9 @@ fn permuted(graph: &mut Graph, source: NodeId, order: &[usize]) -> NodeId {
     graph.nodes.push(Node { required_passes, ..view })
 }
 
-/// Returns the copies of a node's operands that save work, at most one for each operand. The copy that saves most comes
-/// first. The other operand is copied only if its copy saves work, too.
+/// Returns the copies of a node's operands that save work, at most one for each operand: first the copy that saves
+/// most, then the copy of the other operand, if it saves work, too. Returns `None` if the node is not a contraction
+/// that is large enough for the library, or an operand is not at constant strides in memory.
 fn profitable_copies(graph: &Graph, id: NodeId) -> Option<Vec<Arranged>> {
     let extents = Extents::of(graph, id).filter(|e| worthwhile(e, graph.machine))?;
     let node = &graph.nodes[id];
@@ -151,8 +155,8 @@ fn profitable_copies(graph: &Graph, id: NodeId) -> Option<Vec<Arranged>> {
     }
 }
 
-/// Returns the work on an element of a dtype, relative to f32: 2 for f64, because a vector holds half as many elements;
-/// otherwise 1.
+/// Returns the work on one element of a dtype relative to f32: 2 for f64, because a vector holds half as many elements,
+/// and otherwise 1.
 fn scale(dtype: Dtype) -> f64 {
     if dtype == Dtype::F64 { 2.0 } else { 1.0 }
 }
@@ -168,10 +172,11 @@ fn work(p: &Product) -> f64 {
     calls * (CALL + scale(p.dtype) * elements)
 }
 
-/// Returns the order of axes for a copy of operand `slot`, and the layout of the operand in that copy. The copy has,
-/// from outside to inside, the batch axes, the contracted axes that do not merge, and two groups of axes: the rows
-/// (free axes) and the terms (merged contracted axes). The inner group is the one with the longer last axis. That
-/// length counts up to 16, and twice if elements along the axis are adjacent in the operand's memory.
+/// Returns the order of axes for a copy of operand `slot`, and the layout of the operand in that copy. From outside to
+/// inside, the copy has the batch axes, the contracted axes that do not merge, and two groups of axes: the rows (free
+/// axes) and the terms (merged contracted axes). The inner group is the group with the longer last axis; in this
+/// comparison, a length above 16 counts as 16, and counts twice if elements along the axis are adjacent in the
+/// operand's memory.
 fn arrangement(
     graph: &Graph,
     id: NodeId,

@@ -22,7 +22,8 @@ use tapeloom_ir::{
     Shape, Type, ValueId, maker,
 };
 
-/// Returns the graph of a unit, a function that is compiled separately, with all other calls inlined.
+/// Returns the graph of a unit (a function that is compiled separately), with all calls of functions that are not units
+/// inlined.
 pub(crate) fn build(
     module: &Module,
     calls: &Calls,

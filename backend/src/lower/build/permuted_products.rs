@@ -1,9 +1,9 @@
 //! Library products write their result in the order of axes in which it is read.
 //!
-//! The result of a contraction has the axes of the batch, the free axes of the left operand, and those of the right
-//! one. If it is read only through one permutation, such as the permutation to the layout of images, a copy would
-//! follow, or every reader would read at large strides. The library writes a matrix at any strides, so the node takes
-//! the permuted order.
+//! The result of a contraction has the batch axes, then the free axes of the left operand, then those of the right
+//! operand. If all readers read the result through one permutation of its axes, such as the permutation to the layout
+//! of images, the permutation would cost a copy, or reads at large strides. The library writes a matrix at any strides,
+//! so the contraction's node gets the permuted order of axes instead.
 //!
 //! ```text
 //! %2: f32[4,28,28,128] = dot ..
@@ -17,13 +17,13 @@ use cranelift_entity::SecondaryMap;
 use tapeloom_ir::Shape;
 use tapeloom_ir::fault::{Fault, planted};
 
-/// If the permutation separates the rows (or the columns) of a product into groups, the largest group must have at
-/// least this number of elements.
+/// If the permutation separates the rows (or the columns) of a product into groups, so that not all are adjacent, the
+/// largest group must have at least this number of elements.
 const TOGETHER: usize = 64;
 
-/// The least number of rows and of columns for a permuted result. If there are fewer columns, a row fits into one
-/// vector. The library then writes row by row and reads the left operand in place. With more columns, it packs that
-/// operand. The same holds for few rows.
+/// The smallest number of rows and of columns for a permuted result. With fewer columns, a row of the unpermuted result
+/// fits into one vector: the library writes it row by row and reads the left operand in place, instead of packing this
+/// operand as with more columns. The same holds for few rows.
 const LEAST: usize = 16;
 
 /// The readers of a node.

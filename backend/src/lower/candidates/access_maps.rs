@@ -1,8 +1,9 @@
-//! Finds the arrays in memory that a fusion candidate (a computed node, or one part of it) reads: movement
-//! nodes (views, reshapes, slices, gathers) are followed to arguments and computed nodes.
+//! Finds the arrays in memory that a fusion candidate reads (a candidate is a computed node, or one part of it). From
+//! each operand, the search passes through movement nodes (views, reshapes, slices, gathers) until it finds an argument
+//! or a computed node.
 //!
-//! For each axis of the array that is read, a map (`CandidateAxes`) names the candidate's axis whose loop index is
-//! exactly the array's index, if there is one. This decides whether two candidates can share a loop.
+//! For each axis of a read array, a map (`CandidateAxes`) names the candidate's axis whose loop index equals the
+//! array's index along that axis, if there is one. This decides whether two candidates can share a loop.
 
 use super::iteration_domain::{CandidateAxes, Read};
 use crate::lower::graph::{Graph, Movement, NodeId, NodeKind, Source};

@@ -1,16 +1,16 @@
 //! Chooses the order of the loops of a fusion candidate (a computed node, or one part of it).
 //!
-//! The order is chosen once. The axes of a reduction follow the memory order of the largest array that the reduction
-//! reads or writes. The axes of a transposed copy follow the axes of the node that is copied. All other nodes follow
-//! the row-major order of their output. Very short axes (`inner_extent` iterations or fewer) go innermost if they are
-//! unrolled there.
+//! The order is chosen before fusion and not changed afterwards. The axes of a reduction follow the memory order of the
+//! largest array that the reduction reads or writes. The axes of a transposed copy follow the axes of the node that is
+//! copied. All other nodes follow the row-major order of their output. Very short axes (`inner_extent` iterations or
+//! fewer) go innermost if they are unrolled there.
 
 use super::iteration_domain::{Axis, AxisRole, Read};
 use crate::lower::graph::{Graph, NodeId, NodeKind};
 use crate::lower::operands::strided_layout::strided;
 use smallvec::SmallVec;
 
-/// Returns the positions in `axes`, from the outermost to the innermost loop.
+/// Returns the order of loops of a fusion candidate: positions in `axes`, from the outermost to the innermost loop.
 pub(crate) fn order(
     graph: &Graph,
     node: NodeId,
@@ -60,9 +60,10 @@ fn short_inside(graph: &Graph, axes: &[Axis], order: &mut SmallVec<[usize; 4]>) 
 const LONG_WINDOW: usize = 32;
 
 /// If a node folds over windows of an array, returns the number of elements of this array, and its stride along each
-/// axis of the fusion candidate. Returns `None` for other nodes. Also returns `None` if the loop over adjacent results
-/// is the better inner loop: the window is too large to be unrolled, and fewer than `LONG_WINDOW` of its terms are
-/// adjacent. The strides come from the view, because reads through windows do not say along which axes they run.
+/// axis of the fusion candidate. Returns `None` for other nodes, and if the loop over adjacent results is the better
+/// inner loop: the window is too large to be unrolled, and fewer than `LONG_WINDOW` of its terms are adjacent. The
+/// strides are computed from the view, because a read through windows has no entry in `Read::at` for the axes along
+/// which it moves.
 fn under_windows(
     graph: &Graph,
     node: NodeId,
@@ -114,9 +115,8 @@ fn as_computed(read: &Read, order: &mut [usize]) {
 /// have the axis.
 type Strides = SmallVec<[Option<i64>; 4]>;
 
-/// Orders the axes of a reduction by decreasing stride in the largest array that it reads or writes. Axes
-/// that this array does not have go innermost if another array has them at unit stride, and otherwise
-/// outermost.
+/// Orders the axes of a reduction by decreasing stride in the largest array that the reduction reads or writes. Axes
+/// without a stride in this array go innermost if another array has unit stride along them, and otherwise outermost.
 fn by_memory(
     graph: &Graph,
     node: NodeId,
@@ -154,9 +154,9 @@ fn by_memory(
         None => i64::MIN,
     };
     order.sort_by_key(key);
-    // The innermost axis decides the memory access pattern. Unit stride is best, above all in the output,
-    // which counts twice because accumulation reads and writes it. An array that does not have the axis is
-    // better than a larger stride.
+    // The innermost axis decides the memory access pattern. Unit stride is best, above all in the output, which counts
+    // twice because accumulation reads and writes it. If an array's address does not change along the axis, this is
+    // better than a stride above 1.
     let score = |i: usize| -> i32 {
         let of = |n: usize| {
             let weight = if n == 0 { 2 } else { 1 };

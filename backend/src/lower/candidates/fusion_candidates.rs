@@ -25,16 +25,16 @@ pub(crate) fn candidates(graph: &Graph) -> Vec<FusionCandidate> {
         match copied_view(graph, id) {
             Some(copied) => {
                 let fills = copied.filled.iter().map(|found| fill(graph, id, found));
-                // If operands of a view overlap in its output, the first one provides the element, so it is written
-                // last.
+                // If several operands of a view provide the same output element, the first of these operands counts, so
+                // its piece is written last.
                 let some = |p: &usize| copied.boxes[*p].iter().all(|(extent, ..)| *extent > 0);
                 let pieces = (0..copied.pieces.len()).rev().filter(some);
                 let pieces = pieces.map(|p| piece(graph, id, p, &copied));
                 if copied.ordered {
                     all.extend(fills.chain(pieces));
                 } else {
-                    // Candidates are placed in loops in this order. Place the pieces first, so that they share loops
-                    // with their operands; the fill is independent.
+                    // Fusion puts candidates into loops in this order. Pieces come first, so that they share loops with
+                    // their operands; the fill does not depend on any loop.
                     all.extend(pieces.chain(fills));
                 }
             }
@@ -46,8 +46,8 @@ pub(crate) fn candidates(graph: &Graph) -> Vec<FusionCandidate> {
 }
 
 /// Prevents the unrolling of an elementwise fusion candidate if some candidate with the same number of elements applies
-/// a library function in vectors. A call of a vector function costs less than a call for each element. Between a loop
-/// and unrolled code, values would be passed through memory.
+/// a library function in vectors. In a loop, one call of a vector function is cheaper than a call for each element. And
+/// if only one of the two candidates were a loop, values would have to pass between them through memory.
 fn loop_over_functions(graph: &Graph, candidates: &mut [FusionCandidate]) {
     let elementwise = |c: &FusionCandidate| {
         let kind = &graph.nodes[c.node].kind;
@@ -66,7 +66,7 @@ fn loop_over_functions(graph: &Graph, candidates: &mut [FusionCandidate]) {
     }
 }
 
-/// Returns the loop axes for the elements of a box of a node's output, and for each axis of the output the
+/// Returns the loop axes that visit the elements of a box of a node's output, and for each axis of the output the
 /// corresponding loop axis.
 fn box_axes(
     graph: &Graph,
@@ -102,7 +102,7 @@ fn piece(graph: &Graph, id: NodeId, p: usize, copied: &CopiedView<'_>) -> Fusion
         let at: CandidateAxes = piece.axes.iter().map(index).collect();
         walk.visit(graph.nodes[view].operands[piece.operand], &at);
     }
-    // Overlapping parts must be written in order, so each part counts as a reader of the parts before.
+    // Overlapping parts must be written in order, so each part counts as a reader of the parts written before it.
     if copied.ordered {
         let whole = |o: usize| found[o] == (graph.nodes[id].ty.shape[o], 0, 1);
         let at = loops.iter().enumerate().map(|(o, axis)| axis.filter(|_| whole(o))).collect();
@@ -190,7 +190,8 @@ fn finish(
         }
     }
     let axes: SmallVec<[Axis; 4]> = order.iter().map(|i| axes[*i]).collect();
-    // Unroll a small concatenation completely: in a loop, each element would have to select the operand that it reads.
+    // Unroll a small concatenation completely, because in a loop each element would have to select the operand that it
+    // reads.
     let pieces = joined_pieces(graph, node).min(graph.machine.register_elements);
     let most = graph.machine.unrolled_elements.max(pieces);
     let mut candidate = FusionCandidate { node, part, unrolled_from: axes.len(), axes, reads };
@@ -200,8 +201,8 @@ fn finish(
     candidate
 }
 
-/// Returns, for every node, the position in `candidates` of the last fusion candidate that reads it. An update counts
-/// as a reader of its base; only the last reader may take over the base's memory.
+/// Returns, for every node, the position in `candidates` of the last fusion candidate that reads the node. An update
+/// counts as a reader of its base (the array that it overwrites); only the last reader may take over the base's memory.
 pub(crate) fn last_readers(
     graph: &Graph,
     candidates: &[FusionCandidate],
@@ -210,7 +211,8 @@ pub(crate) fn last_readers(
     for (position, m) in candidates.iter().enumerate() {
         let base = graph.base(m.node).and_then(|(of, slot)| graph.nodes[of].operands[slot].node());
         let written = |n: NodeId| planted(Fault::UpdateTakesOver) && base == Some(n);
-        // A fusion candidate that is a part of a node (fill or piece) does not count as a reader of the node.
+        // A fusion candidate that writes a part of a node (its fill or a piece) does not count as a reader of this
+        // node.
         for r in m.reads.iter().filter(|r| r.node != m.node && !written(r.node)) {
             last[r.node] = position;
         }

@@ -1,7 +1,7 @@
 //! Fusion candidates: the units that fusion places in loops, with their loop axes and reads.
 //!
 //! A fusion candidate is a computed node, or one part of a node that is written in parts (a concatenation is written
-//! piece by piece). Its axes are those of its output and those that it folds, outermost first:
+//! piece by piece). Its axes are the axes of its output and the axes that it folds, outermost first:
 //!
 //! ```text
 //! reduce_sum{axes=[0]} of f64[1000,8]   axes: fold 1000, out 8
@@ -21,7 +21,8 @@ pub(crate) enum AxisRole {
     Fold(usize),
 }
 
-/// A loop that a fusion candidate needs. The index along the output's axis is `start + step * loop index`.
+/// A loop that a fusion candidate needs. The index along the output's axis is `start + step * i`, where `i` is the loop
+/// index.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Axis {
     pub(crate) extent: usize,
@@ -48,7 +49,7 @@ pub(crate) enum CandidatePart {
     Piece(usize),
 }
 
-/// For each axis of an array, the axis of the node that reads it with the same loop index, if there is one.
+/// For each axis of an array, the axis of the reading node that has the same loop index; `None` if there is none.
 pub(crate) type CandidateAxes = SmallVec<[Option<usize>; 4]>;
 
 /// An array that a computed node reads, with the loop index along each of its axes.

@@ -1,4 +1,4 @@
-//! Splits the copy of a view (such as a concatenation) into boxes of the output, one for each operand that is read.
+//! Splits the copy of a view (such as a concatenation) into boxes of the output, one for each operand of the view.
 //!
 //! ```text
 //! copy of concatenate{axis=0} x, y       x fills 0..n, y fills n..n+m: two loops without a choice
@@ -6,14 +6,14 @@
 //! copy of pad{interior=[1]} x, 0.0       first 0.0 everywhere, then x fills 0, 2, 4, ..
 //! ```
 //!
-//! If boxes are disjoint, they may be written in any order. So the elements of an operand are computed in their
-//! destination, in the loop that computes the operand.
+//! If the boxes are disjoint, they may be written in any order. So the loop that computes an operand can write the
+//! operand's elements directly to the output.
 
 use crate::lower::graph::{Graph, Movement, Node, NodeId, NodeKind};
 use smallvec::SmallVec;
 use tapeloom_ir::prim::Piece;
 
-/// The largest number of boxes in which the fill around a piece is written: two for each of three axes.
+/// The largest number of boxes in which the fill value around a piece is written: two for each of three axes.
 const MOST_BORDERS: usize = 6;
 
 /// The box of output elements that a view reads from one operand: extent, start and step along each axis of the output.
@@ -25,13 +25,13 @@ pub(crate) struct CopiedView<'a> {
     pub(crate) pieces: &'a [Piece],
     /// The box of each piece.
     pub(crate) boxes: Vec<PieceBox>,
-    /// The boxes to which the fill is written, before all pieces if they overlap.
+    /// The boxes to which the fill value is written: before all pieces, if boxes overlap.
     pub(crate) filled: Vec<PieceBox>,
     /// Whether boxes overlap, so that they must be written in order: first the fill, then the pieces from last to first.
     pub(crate) ordered: bool,
 }
 
-/// Decides whether the copy of a view is written box by box. If so, returns the boxes.
+/// Returns the boxes by which the copy of a view is written; `None` if it is not written box by box.
 pub(crate) fn copied_view(graph: &Graph, id: NodeId) -> Option<CopiedView<'_>> {
     let (view, pieces, fill) = copied(graph, id)?;
     if pieces.len() < 2 && fill.is_none() {
@@ -45,7 +45,7 @@ pub(crate) fn copied_view(graph: &Graph, id: NodeId) -> Option<CopiedView<'_>> {
         filled = filled.saturating_add(b.iter().map(|(n, _, _)| n).product());
         boxes.push(b);
     }
-    // A small array in a batch is computed element by element, in registers.
+    // A small array in a batch is computed element by element in registers, and not box by box.
     let batched =
         |b: &PieceBox| b.first().is_some_and(|(n, start, _)| *n == shape[0] && *start == 0);
     let small = |n: usize| shape.elements() / n.max(1) <= graph.machine.register_elements;
@@ -62,8 +62,8 @@ pub(crate) fn copied_view(graph: &Graph, id: NodeId) -> Option<CopiedView<'_>> {
     Some(CopiedView { pieces, boxes, filled, ordered })
 }
 
-/// Returns disjoint boxes that together contain all elements of the array outside of the box `inner`; `None` if one
-/// loop over the whole array costs less, because the boxes would be many, or most of the array.
+/// Returns disjoint boxes that together contain all elements of the array outside of the box `inner`. Returns `None` if
+/// one loop over the whole array costs less, because there would be many boxes or they would be most of the array.
 fn border(inner: &PieceBox, shape: &[usize]) -> Option<Vec<PieceBox>> {
     let elements: usize = shape.iter().product();
     let inside: usize = inner.iter().map(|(n, ..)| n).product();
@@ -75,8 +75,8 @@ fn border(inner: &PieceBox, shape: &[usize]) -> Option<Vec<PieceBox>> {
         let end = start + *n as i64;
         for (from, to) in [(0, *start), (end, shape[axis] as i64)] {
             if from < to {
-                // A slab on one side of `inner`: along the axes before `axis` the extents of `inner`, along the axes
-                // after it the whole array.
+                // A slab on one side of `inner`: its extent along the axes before `axis` is that of `inner`, and along
+                // the axes after `axis` that of the whole array.
                 let whole = shape[axis + 1..].iter().map(|n| (*n, 0, 1));
                 let slab = inner[..axis].iter().copied().chain([((to - from) as usize, from, 1)]);
                 boxes.push(slab.chain(whole).collect());
@@ -86,7 +86,8 @@ fn border(inner: &PieceBox, shape: &[usize]) -> Option<Vec<PieceBox>> {
     (boxes.len() <= MOST_BORDERS).then_some(boxes)
 }
 
-/// Returns whether no two boxes have a common element. Boxes with steps count as the intervals around them.
+/// Returns whether no two boxes have a common element. A box with a step above 1 counts as the whole interval from its
+/// first to its last element.
 fn are_disjoint(boxes: &[PieceBox]) -> bool {
     let range = |(n, start, step): (usize, i64, i64)| {
         let last = start + (n as i64 - 1) * step;
@@ -165,14 +166,14 @@ pub(crate) fn is_pieced(graph: &Graph, id: NodeId) -> bool {
     copied(graph, id).is_some_and(|(_, pieces, fill)| pieces.len() > 1 || fill.is_some())
 }
 
-/// Returns the number of pieces of the view that a node copies (each piece reads one operand); 0 if the node copies no
-/// view.
+/// Returns the number of pieces of the view that a node copies (a piece is the part read from one operand); 0 if the
+/// node copies no view.
 pub(crate) fn joined_pieces(graph: &Graph, id: NodeId) -> usize {
     copied(graph, id).map_or(0, |(_, pieces, _)| pieces.len())
 }
 
-/// Returns the view that a node copies, its pieces (each reads one operand), and the operand whose value fills all
-/// other elements.
+/// Returns the view that a node copies, the pieces of the view (a piece is the part read from one operand), and the
+/// number of the operand whose value fills all other elements. Returns `None` if the node copies no view.
 fn copied(graph: &Graph, id: NodeId) -> Option<(&Node, &[Piece], Option<usize>)> {
     let NodeKind::Copy = graph.nodes[id].kind else { return None };
     let view = &graph.nodes[graph.nodes[id].operands[0].node()?];
@@ -182,7 +183,7 @@ fn copied(graph: &Graph, id: NodeId) -> Option<(&Node, &[Piece], Option<usize>)>
     }
 }
 
-/// Returns the view that a node copies, and the operand number of the view's fill value.
+/// Returns the view that a node copies, and the number of the view's operand that is its fill value.
 pub(crate) fn fill_of(graph: &Graph, id: NodeId) -> Option<(NodeId, usize)> {
     let view = graph.nodes[id].operands[0].node()?;
     match &graph.nodes[view].kind {

@@ -12,9 +12,9 @@
 //! ```
 //!
 //! A slice has no memory of its own, so its readers read its operand. So a slice that is small compared to the
-//! overwritten array is copied first ([`copied`]), and an update comes after every reader that does not depend on it
-//! ([`in_order`]). Otherwise an update of one element would copy the array, and a loop over elements, or its gradient,
-//! would copy it in every iteration.
+//! overwritten array is copied first ([`copied`]), and an update comes after every reader of the overwritten array that
+//! does not depend on the update ([`in_order`]). Otherwise an update of one element would copy the array, and a loop
+//! over elements, or its gradient, would copy the array in every iteration.
 
 use super::iteration_domain::FusionCandidate;
 use crate::lower::graph::phase_order;
@@ -27,8 +27,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// at most this number of reads times the number of candidates.
 const FOLLOWED: usize = 64;
 
-/// Returns the views of overwritten arrays that are copied first, as (node, operand number). A view is copied if it has
-/// at most 1/`copied_view_ratio` of the array's elements.
+/// Returns the views of overwritten arrays that are copied before the update, as (node, operand number). A view is
+/// copied if it has at most 1/`copied_view_ratio` of the array's elements.
 pub(crate) fn copied(graph: &Graph, donation: &Donation) -> BTreeSet<(NodeId, usize)> {
     let mut copied = BTreeSet::new();
     let mut written: SecondaryMap<NodeId, bool> = SecondaryMap::new();
@@ -57,7 +57,7 @@ pub(crate) fn copied(graph: &Graph, donation: &Donation) -> BTreeSet<(NodeId, us
     copied
 }
 
-/// If `view` only moves elements of one array, returns this array.
+/// If `view` is not an array itself, but only moves elements of one array, returns this array.
 fn viewed(graph: &Graph, view: Source) -> Option<NodeId> {
     let mut id = view.node()?;
     let mut moved = false;
@@ -104,7 +104,7 @@ pub(crate) fn in_order(graph: &Graph, candidates: Vec<FusionCandidate>) -> Vec<F
         waiting[update] += 1;
         waited[reader].push(update);
     }
-    // The fusion candidates that are not yet in the new order, for each pass. `ready` holds the candidates among them
+    // For each pass, the fusion candidates that are not yet in the new order: `rest` has all of them, and `ready` those
     // whose predecessors are all in the new order.
     let [mut rest, mut ready] = [const { BTreeMap::<u8, BTreeSet<usize>>::new() }; 2];
     for (m, pass) in pass.iter().enumerate() {
@@ -113,8 +113,8 @@ pub(crate) fn in_order(graph: &Graph, candidates: Vec<FusionCandidate>) -> Vec<F
     }
     let mut candidates: Vec<Option<FusionCandidate>> = candidates.into_iter().map(Some).collect();
     let mut order = Vec::with_capacity(candidates.len());
-    // A fusion candidate that must come after a (forward or reverse) pass follows the candidates of other passes that
-    // precede it.
+    // A fusion candidate whose pass is not the first one must come after all remaining candidates of other passes that
+    // precede it in the old order.
     let free = |rest: &BTreeMap<u8, BTreeSet<usize>>, (m, pass): (usize, u8)| {
         let mut others = rest.iter().filter(|(other, _)| **other != pass);
         pass == 0 || others.all(|(_, all)| all.first().is_none_or(|other| m < *other))
@@ -139,13 +139,13 @@ pub(crate) fn in_order(graph: &Graph, candidates: Vec<FusionCandidate>) -> Vec<F
     order
 }
 
-/// Returns the first fusion candidate of each pass, as (candidate, pass).
+/// Returns, for each pass in `of`, its first fusion candidate, as (candidate, pass).
 fn first(of: &BTreeMap<u8, BTreeSet<usize>>) -> impl Iterator<Item = (usize, u8)> {
     of.iter().filter_map(|(pass, all)| Some((*all.first()?, *pass)))
 }
 
-/// Returns, for every fusion candidate, the earlier candidates that it must follow: producers of its reads, and for an
-/// ordered effect the effect before.
+/// Returns, for every fusion candidate, the earlier candidates that it must come after: the producers of the arrays
+/// that it reads, and for an ordered effect the ordered effect before it.
 fn waits(graph: &Graph, candidates: &[FusionCandidate]) -> Vec<Vec<usize>> {
     let mut made: SecondaryMap<NodeId, Vec<usize>> = SecondaryMap::new();
     let mut effect = None;
@@ -167,8 +167,8 @@ fn waits(graph: &Graph, candidates: &[FusionCandidate]) -> Vec<Vec<usize>> {
     waits
 }
 
-/// Returns pairs (update, reader): the reader comes after the update and reads its base, and the update can be moved
-/// behind the reader.
+/// Returns pairs (update, reader) to be reordered: the reader comes after the update, reads the base of the update (the
+/// array that it overwrites), and does not depend on the update.
 fn late(
     graph: &Graph,
     candidates: &[FusionCandidate],
@@ -178,7 +178,7 @@ fn late(
     let mut taker: SecondaryMap<NodeId, Option<usize>> = SecondaryMap::new();
     for (m, candidate) in candidates.iter().enumerate() {
         for base in bases(graph, candidate.node) {
-            // If several updates have one base, the last update may take over the base's memory.
+            // If several updates overwrite one base, the last of them may take over the base's memory.
             taker[base] = Some(m);
         }
     }
@@ -196,10 +196,10 @@ fn late(
     let mut followed = candidates.len().saturating_mul(FOLLOWED);
     for (update, readers) in readers.iter().enumerate() {
         let Some(last) = readers.last() else { continue };
-        // Per fusion candidate, from the update on: whether it runs after the update in any case. This holds if the
-        // candidate reads results of the update, or is the ordered effect after it, or if the candidate's pass begins
-        // after the pass of the update has ended. It also holds if one of these is true of another candidate for which
-        // it holds, in place of the update.
+        // For each fusion candidate from the update on: whether it must run after the update. It must if it reads
+        // results of the update, is the next ordered effect, or belongs to a pass that begins after the pass of the
+        // update has ended. It must also if one of these conditions holds between it and another candidate that must
+        // run after the update.
         let mut after: Vec<bool> = vec![true];
         let mut passes = BTreeSet::from([pass[update]]);
         for (waits, own) in waits.iter().zip(pass).take(*last + 1).skip(update + 1) {
@@ -213,7 +213,7 @@ fn late(
         if followed == 0 {
             break;
         }
-        // If a reader depends on the update, the base is copied in any case.
+        // If one reader depends on the update, the base is copied in any case, so no reader needs to move.
         if !readers.iter().any(|m| after[*m - update]) {
             late.extend(readers.iter().map(|m| (update, *m)));
         }

@@ -1,5 +1,5 @@
-//! Lowers indices that are known only at run time: divided (in reshapes), clamped to an array, or loaded from
-//! an array of indices.
+//! Lowers indices that are known only at run time: an index that a reshape divides, an index that is clamped to an
+//! array, and an index that is loaded from an array of indices.
 
 use super::fusion_state::FusionState;
 use super::view::Condition;
@@ -19,9 +19,9 @@ use tapeloom_ir::{Code, Dtype, Literal, Problem};
 const INDEX_LIMIT: i128 = 1 << 60;
 
 impl FusionState<'_> {
-    /// Emits an element of the reshape node `id`. The element has the same row-major position in the operand. If this
-    /// position is an affine index of the operand, the operand is read at that index. Otherwise, an operand in memory
-    /// is loaded by position, and for any other operand the position is divided at run time.
+    /// Emits an element of the reshape node `id`. The operand has the same element at the same row-major position. If
+    /// this position is an affine index of the operand, the operand is read at that index. Otherwise, an operand in
+    /// memory is loaded by position; for any other operand, the position is divided at run time to get its index.
     pub(crate) fn reshaped(
         &mut self,
         id: NodeId,
@@ -103,7 +103,7 @@ impl FusionState<'_> {
         (quotient, remainder)
     }
 
-    /// Returns an i64 value as an index whose range is known to be `range`.
+    /// Returns an i64 value as an index, whose range `range` the caller knows.
     fn bounded(&mut self, value: Arg, range: Interval) -> Affine {
         match value {
             Arg::Literal(l) => Affine::constant(l.bits as i64),
@@ -123,7 +123,7 @@ impl FusionState<'_> {
         }
     }
 
-    /// Emits the sum of products of an affine index, and returns it as an i64 scalar.
+    /// Emits code that computes the value of an affine index from its terms, and returns the value as an i64 scalar.
     pub(crate) fn index_value(&mut self, a: &Affine) -> Arg {
         let mut sum: Option<Arg> = None;
         for (t, factor) in a.terms() {
@@ -140,8 +140,8 @@ impl FusionState<'_> {
         }
     }
 
-    /// Returns the start along one axis (operand number `operand`) of dynamic slice or update `id`, clamped
-    /// to `0..=room`, where `room` is the array's extent minus that of the slice.
+    /// Returns the start index along one axis of the dynamic slice or update `id` (its operand number `operand`),
+    /// clamped to `0..=room`. `room` is the array's extent minus the extent of the slice.
     pub(crate) fn start(
         &mut self,
         id: NodeId,
@@ -192,8 +192,9 @@ impl FusionState<'_> {
     }
 
     /// Returns the index of the element of the array that a gather or scatter accesses, and the condition that this
-    /// element is inside the array (`None` if it always is). The leading part of `index` belongs to the leading axes of
-    /// the indices. The rest of `index` belongs to the axes of the array that are not indexed.
+    /// element is inside the array (`None` if it always is). `index` is the index of the gathered or scattered element:
+    /// its leading part is the index into the leading axes of `indices`, and the rest runs along the axes of the array
+    /// that are not indexed.
     pub(crate) fn addressed(
         &mut self,
         (array, indices): (Source, Source),

@@ -1,8 +1,8 @@
 //! Emits the code that computes or loads one element of a node.
 //!
-//! An element of a computed node is a scalar that is already defined, or a load. The element is recomputed instead of
-//! loaded if no earlier access needs the node's memory, and if the recomputation takes one or two cheap operations on
-//! values that are in memory anyway. An element of a movement node is an element of another node:
+//! An element of a computed node is a scalar that is already defined, or a load, or it is recomputed. It is recomputed
+//! instead of loaded if no earlier access needs the node's memory, and if the recomputation takes one or two cheap
+//! operations on values that are in memory anyway. An element of a movement node is an element of another node:
 //!
 //! ```text
 //! y = pad{low=[1]} x, 0.0       y[i] = select(i >= 1, x[i - 1] if i >= 1, 0.0)
@@ -18,8 +18,8 @@ use smallvec::SmallVec;
 use tapeloom_ir::{Code, Literal, Problem};
 
 impl FusionState<'_> {
-    /// Emits the element of `source` at `index`, and returns its scalar. If the guard (a boolean) is false,
-    /// the value is zero, or arbitrary if nothing is loaded.
+    /// Emits the element of `source` at `index`, and returns its scalar. If `guard` (a boolean) is false, the value is
+    /// zero if it is loaded, and arbitrary otherwise.
     pub(crate) fn element(
         &mut self,
         source: Source,
@@ -100,8 +100,8 @@ impl FusionState<'_> {
         Ok(value)
     }
 
-    /// Returns whether an element of a node is computed where it is read, so that its scalars have this node as origin:
-    /// the node is recomputed, or its elements have run-time indices.
+    /// Returns whether the code of a node's element is emitted where the element is read, so that the scalars of this
+    /// code have the node as origin. This holds if the node is recomputed, or its elements have run-time indices.
     fn computes_here(&self, id: NodeId, index: &Index) -> bool {
         match &self.graph.nodes[id].kind {
             NodeKind::Map(_) => !self.needs[id] && self.recomputed(id, index),
@@ -132,7 +132,8 @@ impl FusionState<'_> {
         self.let_at(level, dtype, Def::Load { node, at, guard })
     }
 
-    /// Returns the nesting level (0 is outermost) of the innermost block that defines a term of the indices.
+    /// Returns the nesting level (0 is outermost) of the innermost block that defines a loop index or scalar in
+    /// `index`.
     pub(crate) fn level_of(&self, index: &[Affine]) -> usize {
         let terms = index.iter().flat_map(|a| a.terms());
         terms.map(|(t, _)| self.level(t.arg())).max().unwrap_or(0)

@@ -1,5 +1,5 @@
-//! The state of the fusion step (`fusion`): loop trees under construction. The other files of this folder, and
-//! files of `fusion`, add methods to it.
+//! The state of loop fusion (`fusion`): loop trees under construction. The other files of this folder, and files of
+//! `fusion`, add methods to this type.
 
 use crate::loop_ir::{Arg, IndexId, ScalarId, VarId};
 use crate::lower::candidates::iteration_domain::FusionCandidate;
@@ -17,7 +17,8 @@ use tapeloom_ir::{Dtype, OrderedMap};
 pub(crate) struct FusionState<'a> {
     pub(crate) graph: &'a Graph,
     pub(crate) candidates: Vec<FusionCandidate>,
-    /// For each fusion candidate, its index along each axis whose loop is open, outermost first.
+    /// For each fusion candidate, its index along each axis whose loop has been opened and not yet closed, outermost
+    /// first.
     pub(crate) bound: Vec<Index>,
     pub(crate) accumulators: Vec<Option<Accumulator>>,
     pub(crate) last_reader: SecondaryMap<NodeId, usize>,
@@ -32,8 +33,8 @@ pub(crate) struct FusionState<'a> {
     /// The extent of every loop index, and the level of its loop's body (the outermost block has level 0).
     pub(crate) indices: PrimaryMap<IndexId, (usize, usize)>,
     pub(crate) blocks: Vec<Block>,
-    /// The clamped starts of dynamic slices and updates that the current step has computed, by (node, operand
-    /// number).
+    /// The clamped starts of dynamic slices and updates that the current top-level statement has computed, by (node,
+    /// operand number).
     pub(crate) starts: OrderedMap<(NodeId, usize), Affine>,
     pub(crate) needs: SecondaryMap<NodeId, bool>,
     /// Whether an update has taken over the node's memory, so that the node can no longer be read.
@@ -42,7 +43,7 @@ pub(crate) struct FusionState<'a> {
     pub(crate) is_result: SecondaryMap<NodeId, bool>,
     /// The result nodes of each region, keyed by the node of the region's first result.
     pub(crate) regions: BTreeMap<NodeId, Vec<NodeId>>,
-    /// For each contraction that the matrix library computes, the call.
+    /// For each contraction that the matrix library computes, the call of the library.
     pub(crate) libraries: SecondaryMap<NodeId, Option<Product>>,
     pub(crate) placed: SecondaryMap<NodeId, Placed>,
     pub(crate) blocks_placed: u32,
@@ -51,8 +52,8 @@ pub(crate) struct FusionState<'a> {
     pub(crate) computing: Option<NodeId>,
 }
 
-/// The item (a loop, or straight-line code) into which fusion put a node. If the node is written in parts, this is the
-/// item of the last part so far.
+/// The item (a loop, or straight-line code) into which fusion put a node. If a node is written in several parts, this
+/// is the item of the part that was placed last.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Placed {
     /// The number of the block that contains the item. Blocks are counted in the order in which their fusion candidates
@@ -61,11 +62,11 @@ pub(crate) struct Placed {
     pub(crate) item: usize,
     /// The number of the node's fusion candidate.
     pub(crate) candidate: usize,
-    /// Whether the node is written in several steps: the fill of a view, then the elements from each operand.
+    /// Whether the node is written in several parts: the fill of a view, then the elements from each operand.
     pub(crate) parts: bool,
 }
 
-/// The known facts about a scalar of the loop trees.
+/// The facts that are known about a scalar of the loop trees.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ScalarInfo {
     pub(crate) dtype: Dtype,
@@ -82,28 +83,27 @@ pub(crate) struct ScalarInfo {
 /// The key of an element that is already in a scalar: node, index and guard.
 pub(crate) type Key = (NodeId, Index, Option<ScalarId>);
 
-/// An index of a node's element in which `None` stands for any index along an axis.
+/// An index of a node's element; an axis with `None` stands for any index along the axis.
 pub(crate) type Pattern = SmallVec<[Option<Affine>; 4]>;
 
-/// A block (the program or the body of a loop) under construction.
+/// A block under construction: the whole program, or the body of a loop.
 #[derive(Default)]
 pub(crate) struct Block {
     pub(crate) code: Vec<Tree>,
     /// The trip count, if the block is the body of a loop.
     pub(crate) extent: Option<usize>,
     pub(crate) memo: OrderedMap<Key, Arg>,
-    /// Per node, an element that is the same along the axes whose index is `None` in the pattern.
+    /// Per node, an element that has the same value for all indices along the axes that are `None` in the pattern.
     pub(crate) uniform: OrderedMap<NodeId, (Pattern, Arg)>,
-    /// Run-time indices that have been clamped to `0..=room`, by (scalar, room).
+    /// Run-time indices that have been clamped to `0..=room`, by (scalar before clamping, room).
     pub(crate) clamped: OrderedMap<(ScalarId, i64), Affine>,
     /// Per dividend (an index) and constant divisor: the quotient and the remainder already computed.
     pub(crate) divided: OrderedMap<(Affine, i64), (Affine, Affine)>,
 }
 
-/// The variables or memory in which the terms of a fold are accumulated.
+/// The variables or the memory in which a fold accumulates its terms.
 pub(crate) enum Accumulator {
-    /// One variable for each unrolled output; for argmax and argmin also a second one, the position of the
-    /// extremum.
+    /// For each unrolled output, a variable. Argmax and argmin have a second variable for the position of the extremum.
     Vars(Vec<(VarId, Option<VarId>)>),
     /// The memory of the node that the reduction computes.
     Memory,

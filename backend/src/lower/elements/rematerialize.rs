@@ -1,4 +1,5 @@
-//! Decides which values are recomputed in each reader because that is cheaper than memory for them.
+//! Decides which values are recomputed in each reader because recomputing them is cheaper than storing and loading
+//! them.
 
 use super::fusion_state::FusionState;
 use crate::lower::candidates::access_maps::equal_axes;
@@ -12,17 +13,18 @@ use tapeloom_ir::fault::{Fault, planted};
 struct Budget {
     operations: usize,
     loads: usize,
-    /// The allowed number of loads of intermediate arrays. Each load prolongs the lifetime of its array.
+    /// The allowed number of loads of intermediate arrays (arrays that the program computes). Each load prolongs the
+    /// lifetime of its array.
     intermediates: usize,
     /// The maximal size in bytes of an intermediate array.
     bytes: usize,
-    /// The number of elements up to which loads of an array do not count, because the array stays in the cache.
+    /// An array of at most this number of elements stays in the cache, so loads of it do not count.
     free: usize,
-    /// The counted values, each with the view through which it is read (a position in `views`). A value that is read
-    /// through two views is computed twice.
+    /// The values counted so far, each with the chain of views through which it is read (a position in `views`). A
+    /// value that is read through two chains is computed twice, so it counts twice.
     seen: SmallVec<[(NodeId, usize); 16]>,
-    /// The chains of views through which values are read. An entry is a view and the position of the chain that the
-    /// view extends. Position 0 is the empty chain, and entry n has position n + 1.
+    /// The chains of views through which values are read. An entry is (position of the chain that it extends, view).
+    /// Position 0 is the empty chain, and entry n has position n + 1.
     views: SmallVec<[(usize, NodeId); 8]>,
 }
 
@@ -56,8 +58,8 @@ impl Budget {
 }
 
 impl FusionState<'_> {
-    /// Returns whether the element of a node at an index is to be recomputed, because it is a few cheap operations away
-    /// from memory that exists in any case.
+    /// Returns whether to recompute the element of a node at an index, because a few cheap operations compute it from
+    /// memory that is needed in any case.
     pub(crate) fn recomputed(&self, id: NodeId, index: &Index) -> bool {
         // A residual is saved, never recomputed: other values are recomputed from it.
         if self.graph.nodes[id].is_held() {
@@ -76,8 +78,8 @@ impl FusionState<'_> {
         };
         let ty = &self.graph.nodes[id].ty;
         let elements = ty.shape.elements();
-        // Intermediate arrays that live longer because of the recomputation must be no larger than the node's
-        // own memory would be.
+        // Recomputation makes intermediate arrays live longer. They must be no larger than the memory that the node
+        // itself would need.
         let mut uncached = Budget {
             operations: machine.recomputed_operations_uncached,
             intermediates: loads.min(1),
@@ -87,13 +89,14 @@ impl FusionState<'_> {
             views: SmallVec::new(),
             ..few
         };
-        // If loops read each element more than twice, loads come from the cache, while every read would recompute the
-        // element.
+        // If loops read each element more than twice, load it: the loads come from the cache, while every read would
+        // recompute the element.
         let large = elements > machine.cached_elements && self.iterations(index) / 2 <= elements;
         self.cheap(id, 0, &mut few) || large && self.cheap(id, 0, &mut uncached)
     }
 
-    /// Returns the number of reads of elements at this index in all iterations of the open loops.
+    /// Returns how many elements are read at this index in total: the product of the trip counts of the open loops,
+    /// down to the innermost loop on which the index depends.
     fn iterations(&self, index: &Index) -> usize {
         let blocks = self.blocks.iter().take(self.level_of(index) + 1);
         blocks.fold(1, |n, block| n.saturating_mul(block.extent.unwrap_or(1)))
@@ -112,8 +115,8 @@ impl FusionState<'_> {
             _ if self.overwritten[id] && !planted(Fault::AgainFromWritten) => return false,
             _ if node.is_held() => return budget.load(&node.ty, false),
             NodeKind::Input(_) => return budget.load(&node.ty, false),
-            // The node has memory, which has to live longer if it is read here. Count this once, even if several views
-            // read the node.
+            // The node has memory, whose lifetime gets longer if it is read here. Count this once, even if several
+            // views read the node.
             _ if self.needs[id] => return budget.load(&node.ty, intermediate),
             NodeKind::Map(code)
                 if code.row().flops as usize <= self.graph.machine.recomputed_flops

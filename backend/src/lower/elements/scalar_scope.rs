@@ -1,8 +1,8 @@
 //! Blocks under construction: the definitions of scalars and the known facts about them.
 //!
-//! A scalar is defined in the outermost block in which its operands are defined, so loop-invariant code
-//! is computed before the loop. Code on constants is evaluated, and an element that a block
-//! has already computed is reused.
+//! A scalar is defined in the outermost block in which its operands are defined, so loop-invariant code is computed
+//! before the loop. Code on constants is evaluated at compile time, and an element that a block has already computed is
+//! reused.
 
 use super::fusion_state::{FusionState, Key, ScalarInfo};
 use crate::loop_ir::{Arg, VarId};
@@ -87,8 +87,8 @@ impl FusionState<'_> {
         code.sign(&given, args.windows(2).all(|w| w[0] == w[1]))
     }
 
-    /// Emits scalar code, in the outermost block in which its operands are defined. Code on constants is
-    /// evaluated, and operations that do not change any bit are omitted.
+    /// Emits scalar code, in the outermost block in which its operands are defined, and returns its result. Code on
+    /// constants is evaluated at compile time, and operations that do not change any bit are omitted.
     pub(crate) fn code(&mut self, code: Code, args: &[Arg]) -> Arg {
         let constants: Option<SmallVec<[Literal; 3]>> = args
             .iter()

@@ -13,8 +13,8 @@ use tapeloom_ir::analysis::interval::Interval;
 use tapeloom_ir::prim::Piece;
 use tapeloom_ir::{Code, Literal, Problem};
 
-/// The index at which an element of a view is read from one operand, and the conditions under which the element comes
-/// from this operand (none: always).
+/// The index into one operand of a view for an element of the view, and the conditions under which the element comes
+/// from this operand. Without conditions, it always does.
 type Inside = (Index, SmallVec<[Condition; 2]>);
 
 /// A condition that the ranges of loop indices do not decide.
@@ -28,7 +28,8 @@ pub(crate) enum Condition {
 }
 
 impl FusionState<'_> {
-    /// Returns the element of the view `source` at an output index at which the view reads a given operand.
+    /// Emits the element that the view `source` has at an output index inside the box of piece number `piece`, by
+    /// reading the operand of this piece.
     pub(crate) fn piece(
         &mut self,
         source: Source,

@@ -22,8 +22,8 @@ use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Mark;
 use tapeloom_ir::{ArrayType, OrderedMap, Origin, Problem};
 
-/// Returns the kernel of a function (its loop program) and its memory plan. `params` are the types of the
-/// function's parameters.
+/// Returns the kernel of a function (its loop program) and its memory plan. `params` are the types of the function's
+/// parameters.
 pub(crate) fn finish(
     name: &str,
     params: &[ArrayType],
@@ -52,7 +52,7 @@ pub(crate) fn finish(
     for (i, (r, ty)) in graph.results.iter().zip(&graph.result_types).enumerate() {
         let owner = liveness.memory_owner(*r);
         let buffer = match of_node[owner] {
-            // The result's owner has the buffer of an argument, so the result lies in the memory of that donated
+            // The buffer of this result's memory owner is an argument, so the result lies in the memory of that donated
             // argument.
             Some(argument) => {
                 buffers[argument].place = Place::Donated { input: argument.index(), output: i };
@@ -79,8 +79,8 @@ pub(crate) fn finish(
             wanting.push((id, buffer));
         }
     }
-    // No two buffers share bytes, nor do the frames of regions (calls, branches and loops): passes may then reorder
-    // accesses to them. `plan_memory` packs them.
+    // No two buffers share bytes at this point, and neither do the frames (workspaces of called kernels), so passes may
+    // reorder accesses to them. The pass `plan_memory` lets them share bytes afterwards.
     let mut kernel = Kernel { buffers, ..Kernel::new(name) };
     for (_, buffer) in &wanting {
         let offset = kernel.reserve(kernel.buffers[*buffer].ty.bytes());
@@ -111,7 +111,7 @@ pub(crate) fn finish(
     let marked = graph.nodes.iter().filter(|(_, node)| !node.kept.is_empty());
     let marked = marked.filter_map(|(id, node)| Some((held[id]?, node.kept.clone())));
     kernel.kept = marked.collect();
-    // A buffer may be written by several nodes: report the first marked one as the maker.
+    // A buffer may be written by several nodes: report the first node with a mark as the node that computes the buffer.
     let mut makers: SecondaryMap<BufferId, Option<NodeId>> = SecondaryMap::new();
     for (id, _) in graph.nodes.iter().filter(|(_, node)| !node.kept.is_empty()) {
         if let Some(buffer) = of_node[id] {
@@ -119,8 +119,8 @@ pub(crate) fn finish(
         }
     }
     let mut readers = Readers::of(graph, &emitted, &liveness);
-    // In the body of a loop or branch, a value is not tape if the same reverse iteration computes and reads it. A
-    // result of an inner loop is tape if a later pass reads the result (`between`).
+    // In the body of a loop or branch, a value that one iteration of the reverse pass computes and reads is not tape. A
+    // result of an inner loop is tape if a later pass reads it (`between`).
     let iteration = matches!(donation, Donation::LoopCarries(_) | Donation::BranchResults(_));
     let inside = inside(graph, &emitted.body, plans);
     let plan = Plan {
@@ -164,7 +164,7 @@ pub(crate) fn finish(
     Ok((kernel, plan))
 }
 
-/// Per value, its readers in later passes, such as the reverse pass that reads a value of the forward pass.
+/// The readers of each value in later passes, such as a reverse pass that reads a value of the forward pass.
 struct Readers {
     /// For each memory owner, the origins (source line and phase) of the equations that read it in a later
     /// pass.
@@ -174,8 +174,8 @@ struct Readers {
 }
 
 impl Readers {
-    /// Collects the readers. A node without memory is recomputed in its readers, so the readers of such a
-    /// node count as readers of its operands.
+    /// Collects the readers. A node without memory is recomputed by its readers, so they count as readers of the node's
+    /// operands.
     fn of(graph: &Graph, emitted: &FusedTrees, liveness: &Liveness) -> Readers {
         let n = graph.nodes.len();
         let add = |all: &mut Vec<Origin>, more: &[Origin]| {
@@ -186,8 +186,8 @@ impl Readers {
             between: SecondaryMap::with_capacity(n),
         };
         let mut readers: SecondaryMap<NodeId, Vec<Origin>> = SecondaryMap::with_capacity(n);
-        // For each node, the last reverse pass in which a region reads the node, as (order of differentiation,
-        // transposed), and the highest order of differentiation of these regions.
+        // For each node: the last reverse pass in which a region reads the node, as (order of differentiation,
+        // transposed), and the highest order of differentiation among these regions.
         let mut regions: SecondaryMap<NodeId, ((u8, bool), u8)> = SecondaryMap::with_capacity(n);
         for (id, node) in graph.nodes.iter().rev() {
             let (Origin { loc, phase }, owner) = (node.origin, liveness.memory_owner(id));
@@ -209,13 +209,14 @@ impl Readers {
             // counts as a reader in a later pass.
             if loc.is_some() || node.operands.iter().any(|s| s.node().is_some()) {
                 add(&mut found.lines[owner], &later);
-                // Whether later passes may read the region's result. A region without a source line computes the
-                // initial state of a recomputed segment of a loop. This state is workspace of one iteration.
+                // Whether later passes may read the region's result (`left`). A region without a source line computes
+                // the initial state of a recomputed segment of a loop; this state is workspace of one iteration, and no
+                // tape.
                 let left = is_region && loc.is_some();
                 let (pass, order) = regions[id];
-                // A reverse pass may compute a cotangent and read it behind further barriers. The reader has a larger
-                // number of barriers, but does not belong to a later pass. So for a node of a reverse pass, only a
-                // reader of a higher order of differentiation counts.
+                // A reverse pass may compute a cotangent and read it behind further `after_forward` barriers. The
+                // reader then has a larger number of barriers, but belongs to the same pass. So for a node of a reverse
+                // pass, only a reader of a higher order of differentiation counts as a later pass.
                 let in_a_later_pass = if own.1 { order > phase.order } else { pass > own };
                 found.between[owner] |= left && in_a_later_pass;
             }
@@ -240,8 +241,8 @@ fn later_of(a: ((u8, bool), u8), b: ((u8, bool), u8)) -> ((u8, bool), u8) {
     (a.0.max(b.0), a.1.max(b.1))
 }
 
-/// Returns the tapes inside steps (top-level statements) that contain both a forward and a reverse pass, such
-/// as a loop whose body computes a gradient.
+/// Returns the tapes inside top-level statements that contain both a forward and a reverse pass, such as a loop whose
+/// body computes a gradient.
 fn inside(graph: &Graph, body: &[Tree], plans: &PrimaryMap<KernelId, Plan>) -> Vec<TapeInStep> {
     let mut found = Vec::new();
     for (step, tree) in body.iter().enumerate() {

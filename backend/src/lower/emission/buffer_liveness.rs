@@ -1,9 +1,11 @@
-//! Computes which nodes share memory, the lifetime of this memory in steps, and the axes that need memory.
+//! Computes which nodes share memory, the lifetime of this memory (in top-level statements, called steps), and the axes
+//! that need memory.
 //!
-//! If every access to a node uses the index of the same loop along an axis, this axis needs no memory. The lifetime of
+//! If all accesses to a node use the index of one common loop along an axis, this axis needs no memory. The lifetime of
 //! the node is then one iteration of the loop, and its buffer holds the elements of one iteration. For example, the
 //! buffer between the two inner loops of a softmax holds one row of exponentials. An update shares the memory of its
-//! base. A node whose lifetime begins where that of another node ends takes over the memory of that node.
+//! base (the array that it overwrites). If the lifetime of a node begins where that of another node ends, the node
+//! takes over the memory of that other node.
 
 use crate::loop_ir::IndexId;
 use crate::lower::fusion::FusedTrees;
@@ -22,13 +24,12 @@ pub(crate) struct Liveness {
     owners: SecondaryMap<NodeId, Option<NodeId>>,
     /// For each memory owner, the first and last step (top-level statement of the body) that accesses it.
     pub(crate) life: SecondaryMap<NodeId, Option<(usize, usize)>>,
-    /// For each axis of a memory owner, the one loop index that all accesses so far use; `None` if accesses differ, or
-    /// use another expression. A node without an access so far has no list.
+    /// For each axis of a memory owner, the loop index that all accesses so far use; `None` if accesses differ, or use
+    /// an expression other than a loop index. A node without an access so far has no list.
     same: SecondaryMap<NodeId, Option<SmallVec<[Option<IndexId>; 4]>>>,
     /// Nodes that are accessed as a whole, so that every axis needs memory.
     fixed: SecondaryMap<NodeId, bool>,
-    /// Nodes whose memory no other node may take over: results, and nodes that share memory with others
-    /// already.
+    /// Nodes whose memory no other node may take over: results, and nodes that already share memory with another node.
     pinned: SecondaryMap<NodeId, bool>,
 }
 
@@ -54,8 +55,8 @@ impl Liveness {
         };
         for id in graph.nodes.keys() {
             if let Some(taken) = emitted.takes_over[id] {
-                // The node that `id` overwrites has a smaller number, so the owner of its memory is known
-                // already.
+                // Nodes are visited in ascending order and `taken` has a smaller number than `id`, so the owner of its
+                // memory is already known.
                 let owner = liveness.memory_owner(taken);
                 liveness.owners[id] = Some(owner);
                 liveness.fixed[owner] = true;
@@ -77,14 +78,14 @@ impl Liveness {
         liveness
     }
 
-    /// Lets a node take over the memory of another node of the same type. In one step, the lifetime of the old node
-    /// must end and that of the new node begin. All accesses to both nodes must be at the same index, and the last load
-    /// of the old node must precede the first store of the new node. Steps are visited backward, so that chains are
-    /// resolved in order.
+    /// Lets a node take over the memory of another node of the same type. This requires a step (top-level statement) in
+    /// which the lifetime of the old node ends and that of the new node begins. All accesses to both nodes must be at
+    /// the same index, and the last load of the old node must precede the first store of the new node. Steps are
+    /// visited backward, so that chains are resolved in order.
     ///
-    /// The lifetime of a donated argument, such as a loop carry, may end in a step, too. It begins before the first
-    /// step. Only the result for which the argument is donated may take over its memory. For a carry, this result is
-    /// the value in the next iteration.
+    /// The old node may also be a donated argument, such as a loop carry, whose lifetime begins before the first step.
+    /// Only the result for which the argument is donated may take over its memory. For a carry, this result is its
+    /// value in the next iteration.
     fn reuse(
         &mut self,
         graph: &Graph,
@@ -134,8 +135,8 @@ impl Liveness {
             }
             dying.sort_unstable_by_key(|(load, id, _)| (*load, *id));
             born.sort_unstable_by_key(|(store, id, _)| (*store, *id));
-            // `waiting` maps a type and an index to the nodes that are past their last load. A new node of the same
-            // type that is stored at the same index may take over the memory of one of these nodes.
+            // `waiting` maps a type and an index to the nodes that the step has already loaded for the last time. A new
+            // node of the same type that is stored at the same index may take over the memory of one of these nodes.
             let mut dying = dying.into_iter().peekable();
             let mut waiting: OrderedMap<(&ArrayType, &Index), BTreeSet<NodeId>> =
                 OrderedMap::default();
@@ -249,7 +250,7 @@ impl Liveness {
         owner
     }
 
-    /// Returns whether an axis of a node needs no memory, because all accesses use the same loop index on it.
+    /// Returns whether an axis of a node needs no memory, because all accesses use the same loop index along it.
     pub(crate) fn dropped(&self, node: NodeId, axis: usize) -> bool {
         let owner = self.memory_owner(node);
         !self.fixed[owner]
@@ -266,8 +267,8 @@ impl Liveness {
     }
 }
 
-/// Returns the entry of `owner` among the accesses of a step. The entry's index becomes `None` if `at`
-/// differs from it.
+/// Returns the entry of `owner` in `met`, the accesses of a step (a top-level statement). The entry's index becomes
+/// `None` if `at` differs from it.
 fn accesses_of<'a>(
     met: &'a mut OrderedMap<NodeId, StepAccesses>,
     owner: NodeId,

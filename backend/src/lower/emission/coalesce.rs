@@ -1,7 +1,7 @@
 //! Coalesces perfect nests over contiguous memory into one loop.
 //!
-//! `for i in 100 { for j in 3 { y[3i + j] = f(x[3i + j]) } }` becomes `for i in 300 { y[i] = f(x[i]) }`,
-//! because long loops have less overhead than short ones.
+//! `for i in 100 { for j in 3 { y[3i + j] = f(x[3i + j]) } }` becomes `for i in 300 { y[i] = f(x[i]) }`, because one
+//! long loop has less overhead than many short ones.
 
 use crate::loop_ir::{Address, Arg, Assign, Extent, IndexId, Stmt};
 

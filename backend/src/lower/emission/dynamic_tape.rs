@@ -1,10 +1,10 @@
 //! Dynamic tapes: the residuals of a loop whose trip count is known only at run time.
 //!
-//! In the graph a tape is an array of two numbers, its handle ([`crate::loop_ir::handle`]), which is
-//! passed and stored like any other array. A loop that writes tapes has one tape of the program to itself.
-//! A record of this tape (the residuals of one iteration) has a field for each of the loop's results that are tapes,
-//! so the residuals of an iteration are adjacent. A loop that reads tapes finds the records by the handles. If
-//! handles are results of the same loop, they name one tape, and their fields are read from one record.
+//! In the graph a tape is an array of two numbers, its handle ([`crate::loop_ir::handle`]), which is passed and stored
+//! like any other array. Each loop that writes tapes has its own tape in the program. A record of this tape (the
+//! residuals of one iteration) has a field for each result of the loop that is a tape, so the residuals of an iteration
+//! are adjacent in memory. A loop that reads tapes finds the records by the handles. Handles that are results of the
+//! same loop name one tape, and their fields are read from one record.
 //!
 //! ```text
 //! loop{.. trip=runtime ..} -> tape<{f64[]}>, tape<{bool[]}>
@@ -19,8 +19,9 @@
 //! }
 //! ```
 //!
-//! A function that returns no tape truncates the tapes that it or its callees have written to their previous
-//! length, so the residuals that an iteration of an outer loop saves for itself are freed when it ends.
+//! A function that returns no tape truncates the tapes that it or its callees have written to the length that these
+//! tapes had at its start. So the residuals that an iteration of an outer loop saves for its own inner loops are freed
+//! when the iteration ends.
 
 use crate::loop_ir::{
     Arg, Kernel, KernelId, LoopLimit, LoopLimitId, Stmt, Tape, TapeId, TapeStmt, visit,
@@ -30,10 +31,10 @@ use cranelift_entity::{EntityRef, PrimaryMap};
 use std::collections::BTreeSet;
 use tapeloom_ir::{Dtype, Loc, OrderedMap, Type};
 
-/// The tapes of a program under construction, and its loops whose iterations are counted against a limit.
+/// The tapes of a program under construction, and the loops whose iterations are counted against a limit.
 pub(crate) struct Tapes {
     pub(crate) all: PrimaryMap<TapeId, Tape>,
-    /// The loops whose iterations are counted against a limit; `None` if the options request no limit.
+    /// The loops whose iterations are counted against a limit; `None` if the compilation options request no limit.
     pub(crate) limited: Option<PrimaryMap<LoopLimitId, LoopLimit>>,
     /// The number of tapes of finished kernels. These tapes are the first ones in `all`.
     done: usize,
@@ -51,8 +52,8 @@ impl Tapes {
         Tapes { all: PrimaryMap::new(), limited, done: 0, left, known: OrderedMap::default() }
     }
 
-    /// Records that a loop at `loc` runs kernel `body`. The records that the kernel leaves on tapes then remain for
-    /// each iteration of this loop.
+    /// Notes that a loop at source line `loc` runs the kernel `body`. The records that the kernel leaves on tapes then
+    /// remain once for each iteration of this loop.
     pub(crate) fn repeat(&mut self, body: KernelId, loc: Loc) {
         for tape in &self.left[body] {
             self.all[*tape].within.push(loc);
@@ -60,7 +61,7 @@ impl Tapes {
     }
 
     /// Finishes a kernel. If no result of the kernel is a tape, appends statements that truncate the tapes written by
-    /// the kernel and its callees. Each tape gets the length that it had when the kernel began.
+    /// the kernel and its callees to the length that each tape had when the kernel began.
     pub(crate) fn cut(&mut self, kernel: &mut Kernel, results: &[Type]) {
         let mut written: BTreeSet<TapeId> = (self.done..self.all.len()).map(TapeId::new).collect();
         visit(&kernel.body, &mut |s| {
@@ -81,7 +82,7 @@ impl Tapes {
             let origins = kernel.origins();
             body.append(&mut kernel.body);
             body.extend(cuts);
-            // Put all statements into a single step, so that the scalars with the lengths stay in scope.
+            // Put all statements into one nest, so that the scalars that hold the lengths stay in scope.
             kernel.body.push(Stmt::Nest { body, origins });
             written.clear();
         }

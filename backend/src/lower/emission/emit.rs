@@ -1,5 +1,5 @@
-//! Converts loop trees to statements: nodes become buffers and versions, elements become addresses, and scalars
-//! are renumbered densely.
+//! Converts loop trees to statements: nodes become versions of buffers (the values that a buffer holds one after the
+//! other), elements become addresses, and scalars are renumbered densely.
 
 use super::buffer_liveness::Liveness;
 use super::coalesce::collapse;
@@ -19,8 +19,8 @@ use tapeloom_ir::{Code, Dtype, Literal, OrderedMap, Problem};
 /// For each node, the buffer version that holds its value.
 pub(crate) type NodeVersions = SecondaryMap<NodeId, Option<BufferVersion>>;
 
-/// Returns the buffer version of each node, and adds the versions to the kernel: nodes that share a buffer
-/// are its versions, numbered in node order.
+/// Adds the buffer versions to the kernel, and returns the version of each node. Nodes that share a buffer are its
+/// versions, numbered in node order.
 pub(crate) fn versions(
     graph: &Graph,
     emitted: &FusedTrees,
@@ -46,8 +46,8 @@ pub(crate) fn versions(
 #[derive(Clone, Copy)]
 pub(crate) struct Memory<'a> {
     pub(crate) liveness: &'a Liveness,
-    /// The offset in the workspace of each region's frame (the memory in which its callees work), by the node
-    /// of the region's first result.
+    /// The offset in the workspace of each region's frame (the workspace of the kernels that the region calls), by the
+    /// node of the region's first result.
     pub(crate) frames: &'a OrderedMap<NodeId, usize>,
     pub(crate) callees: &'a PrimaryMap<KernelId, Kernel>,
 }
@@ -60,13 +60,13 @@ pub(crate) struct Convert<'a> {
     pub(crate) kernel: Kernel,
     pub(crate) held: NodeVersions,
     old: &'a FusedTrees,
-    /// The tapes of the program so far, of all kernels.
+    /// The tapes of all kernels of the program so far.
     pub(crate) tapes: &'a mut Tapes,
     new_scalar: SecondaryMap<ScalarId, Option<ScalarId>>,
     new_var: SecondaryMap<VarId, Option<VarId>>,
     new_index: SecondaryMap<IndexId, Option<IndexId>>,
-    /// For each open block, the products (scalar, stride) of a run-time index and a stride that are already
-    /// computed.
+    /// For each open block, the products of a run-time index and a stride that are already computed, by (scalar of the
+    /// index, stride).
     scaled: Vec<OrderedMap<(ScalarId, i64), Arg>>,
 }
 
@@ -170,7 +170,7 @@ impl<'a> Convert<'a> {
         Ok(())
     }
 
-    /// Returns the equations of these nodes, in the order of the nodes.
+    /// Returns the equations that the nodes come from, in the order of the nodes.
     pub(crate) fn origins_of_nodes(&self, nodes: impl IntoIterator<Item = NodeId>) -> Origins {
         let nodes: BTreeSet<NodeId> = nodes.into_iter().collect();
         Origins::of(nodes.into_iter().filter_map(|id| {

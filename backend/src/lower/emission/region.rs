@@ -9,9 +9,9 @@
 //! ```
 //!
 //! If the body updates a carry in place, the carry lies in one buffer; otherwise in two buffers that are exchanged
-//! after each iteration. Stacked arrays are read and written in place, one element for each iteration. After the
-//! workspace of the callee, the frame has room for those second buffers, for the iteration number and for the value
-//! of a condition.
+//! after each iteration. Stacked arrays are read and written in place, one element for each iteration. The frame (the
+//! region's part of the caller's workspace) begins with the workspace of the callee. After that, it has room for the
+//! second buffers of exchanged carries, for the iteration number and for the value of a condition.
 
 use super::emit::Convert;
 use super::tape_cursors::TapeAccesses;
@@ -28,20 +28,20 @@ use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::{self, Binding, Direction, TripCount};
 use tapeloom_ir::{ArrayType, Code, Dtype, Literal, Problem};
 
-/// The frame of a region, its part of the caller's workspace: the size, and offsets from its beginning, all
-/// in bytes.
+/// The frame of a region, which is its part of the caller's workspace. All numbers are in bytes: the size of the frame,
+/// and offsets from its beginning.
 pub(crate) struct Frame {
     pub(crate) bytes: usize,
     /// The offset of the iteration number, if the body uses it.
     index: usize,
     /// The offset of the value of a while loop's condition.
     truth: usize,
-    /// The offsets of the second buffers of double-buffered results, in the order of `double_buffered`.
+    /// The offsets of the second buffers of results that have two buffers, in the order of `Region::double_buffered`.
     next: Vec<usize>,
 }
 
-/// A loop is not counted against the limit of iterations if its static trip count is below this number and its body has
-/// no loops and calls.
+/// A loop whose body has no loops and calls is not counted against the limit of iterations if its static trip count is
+/// below this number.
 const SHORT: usize = 1024;
 
 impl Frame {
@@ -81,8 +81,7 @@ struct Iteration<'s> {
     frame: usize,
     /// The view of the memory that holds the iteration number, if the body reads it.
     number: Option<View>,
-    /// Each carried result, by number, with the buffers from which an iteration reads it and to which it
-    /// writes it.
+    /// For each carried result: its number, and the buffers from which an iteration reads it and to which it writes it.
     carries: Vec<(usize, Carry)>,
     tape_accesses: TapeAccesses,
 }
@@ -102,7 +101,7 @@ impl Convert<'_> {
         let stmt = match &graph.regions[r.region].kind {
             RegionKind::Call(callee) | RegionKind::Routine(callee) => {
                 let (operands, outputs) = (self.spans(&r.operands)?, self.results(r)?);
-                // Do not add the callee's equations: there may be thousands of calls.
+                // Add only the equation of the call, without the callee's equations: there may be thousands of calls.
                 let origins = self.origins_of_nodes([r.first]);
                 Stmt::Call(Call { callee: *callee, operands, outputs, frame, origins })
             }
@@ -138,12 +137,12 @@ impl Convert<'_> {
         r.results.iter().map(|n| whole(*n)).collect()
     }
 
-    /// Adds a buffer at an offset in the workspace, inside the region's frame.
+    /// Adds a buffer at `offset` in the workspace, which lies inside the region's frame, and returns the buffer.
     fn own(&mut self, ty: ArrayType, offset: usize) -> BufferId {
         self.kernel.buffers.push(Buffer::new(ty, Place::Workspace(offset)))
     }
 
-    /// Emits a load of the first element of a view.
+    /// Emits a load of the first element of a view, and returns the loaded value.
     fn scalar(&mut self, view: &View, dtype: Dtype, out: &mut Vec<Stmt>) -> Arg {
         let value = self.kernel.scalars.push(dtype);
         let expr = Expr::Load { held: view.held, address: view.at.clone(), guard: None };
@@ -201,8 +200,8 @@ impl Convert<'_> {
         kernels.iter().fold(own, |all, k| all.united(&self.memory.callees[*k].origins()))
     }
 
-    /// Emits the call of a branch. If the other branches update a result in place and this one computes it in
-    /// other memory, the result is copied afterwards.
+    /// Emits the call of one branch of a region. If this branch computes a result in other memory than the branches
+    /// that update it in place, the result is copied after the call.
     fn called(
         &mut self,
         r: &RegionStep,
@@ -231,7 +230,7 @@ impl Convert<'_> {
         std::iter::once(call).chain(copies).collect()
     }
 
-    /// Emits a loop that copies the elements of view `from` to view `to`, for a result of region `r`.
+    /// Returns a loop that copies the elements of view `from` to view `to`, for a result of region `r`.
     fn copy(&mut self, r: &RegionStep, from: &View, to: &View) -> Stmt {
         let index = self.kernel.fresh_index();
         let value = self.kernel.scalars.push(self.kernel.buffers[from.held.buffer].ty.dtype);
@@ -253,7 +252,7 @@ impl Convert<'_> {
         }
     }
 
-    /// Emits a loop that calls the body, for a static or run-time trip count.
+    /// Emits a loop that calls the body kernel, for a static or run-time trip count.
     fn loop_(
         &mut self,
         r: &RegionStep,
@@ -340,7 +339,7 @@ impl Convert<'_> {
             body.extend(iteration.number.as_ref().map(|number| store(number, n)));
             self.move_cursors(&iteration.tape_accesses, n, &mut body);
         }
-        // A while loop has no index, so pass any index: the body reads the stored iteration number instead.
+        // A while loop has no index, so pass an arbitrary one: the body reads the iteration number from memory instead.
         let none = IndexId::new(0);
         body.push(self.call(iteration, none)?);
         let n = self.scalar(count, Dtype::I64, &mut body);
@@ -351,8 +350,8 @@ impl Convert<'_> {
         Ok(Stmt::Nest { body: code, origins })
     }
 
-    /// If loops are limited, adds the statements that count iterations against the limit, before the loop and
-    /// at the beginning of its body. Static loops of fewer than `SHORT` iterations without inner loops and
+    /// If the compilation options limit loops, adds the statements that count iterations against the limit, before the
+    /// loop and at the beginning of its body. Static loops of fewer than `SHORT` iterations without inner loops and
     /// calls are not counted.
     fn limit(
         &mut self,
@@ -374,8 +373,8 @@ impl Convert<'_> {
         body.push(Stmt::Limit(LimitStmt::Count(limit)));
     }
 
-    /// Returns each carried result, by number, with the buffers from which an iteration reads it and to which
-    /// it writes it.
+    /// Returns, for each carried result, its number and the buffers from which an iteration reads it and to which it
+    /// writes it.
     fn carried(
         &mut self,
         r: &RegionStep,
@@ -407,7 +406,7 @@ impl Convert<'_> {
         Ok(carries)
     }
 
-    /// Emits the call of the body in one iteration.
+    /// Returns the call of the body kernel in iteration `index`.
     fn call(&self, iteration: &Iteration<'_>, index: IndexId) -> Result<Stmt, Problem> {
         let params = 0..iteration.spec.takes.len();
         let operands =
@@ -432,7 +431,7 @@ impl Convert<'_> {
         Ok(Stmt::Call(Call { callee, operands, outputs, frame, origins }))
     }
 
-    /// Returns the view that parameter `p` of the body reads in iteration `index`.
+    /// Returns the view of memory that parameter `p` of the body reads in iteration `index`.
     fn operand(
         &self,
         iteration: &Iteration<'_>,

@@ -1,5 +1,5 @@
-//! Lowers the tapes of a loop to cursors and views. The iterations move each cursor from record to record. A view shows
-//! a field of the record at a cursor.
+//! Lowers the tapes of a loop to cursors and views. A record holds the residuals of one iteration, and a cursor points
+//! to a record. Each iteration moves the cursors to its records; a view shows one field of the record at a cursor.
 //!
 //! See [`tapes`](super::dynamic_tape) for an example.
 
@@ -16,11 +16,13 @@ use tapeloom_ir::{ArrayType, Code, Dtype, Kind, Literal, Problem};
 /// The tape accesses of the iterations of a loop.
 #[derive(Default)]
 pub(super) struct TapeAccesses {
-    /// The cursors that an iteration moves, each with its tape and the number of the record of iteration 0.
+    /// The cursors (pointers to a tape record) that an iteration moves, each with its tape and the number of the record
+    /// of iteration 0.
     cursors: Vec<(CursorId, CursorTarget, Arg)>,
-    /// The views to which results of an iteration are written, by result number.
+    /// For each result that an iteration writes to a tape record: the number of the result, and the view of its field.
     pub(super) written: Vec<(usize, View)>,
-    /// The views from which elements of operands are read, by operand number.
+    /// For each operand that an iteration reads from a tape record: the number of the operand, and the view of its
+    /// field.
     pub(super) read: Vec<(usize, View)>,
 }
 
@@ -66,8 +68,8 @@ impl Convert<'_> {
             }
             self.tapes.known.insert(r.first, (tape, fields));
         }
-        // If two operands are fields of one record, they are read through one cursor. This list has the cursors opened
-        // so far.
+        // Operands that are fields of one record are read through one cursor. `open` has the cursors created so far,
+        // each with the first result of the loop that wrote its tape.
         let mut open: Vec<(NodeId, CursorId)> = Vec::new();
         let inputs = callee.inputs();
         for slot in &region.read {
@@ -111,7 +113,7 @@ impl Convert<'_> {
         Ok(tape_accesses)
     }
 
-    /// Emits statements that move the cursors to the records of iteration `number`.
+    /// Emits statements that move the cursors to the tape records of iteration `number`.
     pub(super) fn move_cursors(
         &mut self,
         tape_accesses: &TapeAccesses,
@@ -124,7 +126,7 @@ impl Convert<'_> {
         }
     }
 
-    /// Returns a view of a whole field, at `offset` bytes, of the record at a cursor.
+    /// Returns a view of a whole field of the record at a cursor; `offset` is the offset of the field in bytes.
     fn field(&mut self, cursor: CursorId, offset: usize, ty: &ArrayType) -> View {
         let place = Place::Record { cursor, offset };
         let buffer = self.kernel.buffers.push(Buffer::new(ty.clone(), place));

@@ -1,10 +1,10 @@
 //! Decides which nodes take over the memory of another node.
 //!
-//! The *base* of an update is the array that it overwrites. A region's result has a base, too, if an operand
-//! is its initial value. A node takes over the memory of its base if the base is not a result of the
-//! function, if no later fusion candidate (computed node) reads the base, and if no other operand of the node
-//! reads the base. A result may take over the memory of an argument that the caller donates, if a chain of
-//! such steps leads from the argument to the result:
+//! The *base* of an update is the array that it overwrites. A region's result has a base, too, if an operand is its
+//! initial value. A node takes over the memory of its base if three conditions hold: the base is not a result of the
+//! function, no later fusion candidate (computed node) reads the base, and no other operand of the node reads the base.
+//! A result may take over the memory of an argument that the caller donates, if a chain of nodes that take over memory
+//! leads from the argument to the result:
 //!
 //! ```text
 //! func @step(%0: f64[100], %1: i64[], ..) -> (f64[100], ..) {
@@ -14,9 +14,10 @@
 //! }
 //! ```
 //!
-//! The kernel declares the memory of such a result as [`crate::loop_ir::Place::Donated`]. If a value has no later
-//! readers, a caller donates the value itself; otherwise it donates a copy. A loop always donates its carries. A result
-//! that is computed element by element may then take over the memory of a carry, too (`buffer_liveness`).
+//! The kernel declares the memory of such a result as [`crate::loop_ir::Place::Donated`]. If an operand of a call has
+//! no later readers, the caller donates the operand itself; otherwise it donates a copy. A loop always donates its
+//! carries. A result that is computed element by element may then take over the memory of a carry, too
+//! (`buffer_liveness`).
 
 use crate::lower::candidates::iteration_domain::FusionCandidate;
 use crate::lower::elements::fusion_state::FusionState;
@@ -59,8 +60,8 @@ pub(crate) fn donated(
 }
 
 impl FusionState<'_> {
-    /// Returns the base of node `id` if `id` may take over its memory, and records that it does; `m` is the
-    /// fusion candidate of `id`.
+    /// If node `id` may take over the memory of its base, notes that it does and returns the base; otherwise returns
+    /// `None`. `m` is the fusion candidate of `id`.
     pub(crate) fn take_over(&mut self, m: usize, id: NodeId) -> Option<NodeId> {
         let (of, slot) = self.graph.base(id)?;
         let base = self.graph.nodes[of].operands[slot].node()?;

@@ -11,8 +11,8 @@ use crate::lower::trees::loop_tree::{At, Def, Tree};
 use tapeloom_ir::{Code, Problem};
 
 impl FusionState<'_> {
-    /// Emits the update of fusion candidate `m`: in place if the base has no later reader and the update reads nothing
-    /// else of the base, and otherwise after a copy.
+    /// Emits the update of fusion candidate `m`. The update is in place if its base (the array that it overwrites) has
+    /// no later reader, and no other operand of the update reads the base. Otherwise the base is copied first.
     pub(crate) fn update(&mut self, m: usize) -> Result<(), Problem> {
         let id = self.candidates[m].node;
         let node = &self.graph.nodes[id];
@@ -37,7 +37,7 @@ impl FusionState<'_> {
         })
     }
 
-    /// Emits loops over all elements of a shape; axes of extent 1 have no loop.
+    /// Emits loops over all elements of a shape, without a loop for axes of extent 1.
     pub(crate) fn nest(
         &mut self,
         shape: &[usize],
@@ -63,7 +63,7 @@ impl FusionState<'_> {
         Ok(())
     }
 
-    /// Emits a loop that stores the new elements of update `id`, one in each iteration.
+    /// Emits loops that store the new elements of update `id`, one in each iteration.
     fn updates(&mut self, id: NodeId) -> Result<(), Problem> {
         self.computing = Some(id);
         let graph = self.graph;
@@ -106,8 +106,8 @@ impl FusionState<'_> {
         }
     }
 
-    /// Emits the combination (`code`, such as add) of the element in memory with a new value. The load stays
-    /// in the innermost loop, because the same element may be updated again.
+    /// Emits code that combines the element in memory with a new value by `code`, such as add, and returns the combined
+    /// value. The load stays in the innermost loop, because several new values may go to one element.
     fn combined(
         &mut self,
         node: NodeId,

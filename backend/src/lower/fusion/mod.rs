@@ -15,13 +15,13 @@
 //! Two fusion candidates may share a loop if, along the axis of the loop, the reader reads exactly the element of the
 //! same iteration. All operands of the reader are then complete in this iteration, regardless of the other axes. A fold
 //! over the shared loop is complete only after the loop, so its readers come later. Items run in a fixed order and no
-//! candidate moves once it is placed, so there can be no cycles, and one pass over the candidates is enough.
+//! candidate moves after it is placed, so there can be no cycles, and one pass over the candidates is enough.
 //!
 //! Loops are opened one axis at a time, so fusion candidates of different rank share their outer loops. The same rule
 //! yields the nest of a softmax and that of a function of small vectors that is mapped over a batch.
 //!
-//! Model: Halide's `compute_at` and the multi-output fusion of XLA and Futhark, with the tree of
-//! loops of TVM, found greedily.
+//! The model is Halide's `compute_at` and the multi-output fusion of XLA and Futhark; the tree of loops is like TVM's,
+//! and is found greedily.
 
 mod donation;
 mod in_place;
@@ -48,7 +48,7 @@ use smallvec::SmallVec;
 use step_order::{Item, Preference, Space, Timeline};
 use tapeloom_ir::{Code, Dtype, Literal, OrderedMap, Phase, Problem};
 
-/// The loop trees of a function, with the facts about nodes that memory assignment needs.
+/// The loop trees of a function, with the facts about nodes that the assignment of memory needs.
 pub(crate) struct FusedTrees {
     pub(crate) body: Vec<Tree>,
     pub(crate) scalars: PrimaryMap<ScalarId, ScalarInfo>,
@@ -152,8 +152,9 @@ impl FusionState<'_> {
                         Space::Alone => false,
                     };
                 let time = line.times[at.item];
-                // A residual of the forward pass is in memory in any case, so nothing is gained if a reader in the
-                // reverse pass shares the loop that computes the residual.
+                // A candidate prefers the loop that computes an array that it reads, but not if one of the two is in
+                // the forward pass and the other in the reverse pass: a residual is in memory in any case, so its
+                // reader gains nothing from the loop that computes it.
                 if shares && self.is_back(m) == self.is_back(at.candidate) && self.is_large(r.node)
                 {
                     let last = preference.producer.filter(|i| line.times[*i] >= time);
@@ -161,8 +162,8 @@ impl FusionState<'_> {
                 }
                 earliest = earliest.max(if shares { time } else { time + 1 });
             }
-            // Set the fusion candidate's preference. It may run before existing items (`early`) if it has at most
-            // `cached_elements` elements: its result is then still in the cache when it is read.
+            // A new loop for the candidate may be inserted before existing items (`early`) if the candidate has at most
+            // `cached_elements` elements: then its result is still in the cache when it is read.
             preference.folds = self.candidates[m].first_fold() == Some(depth);
             preference.early = self.candidates[m].rest(depth) <= self.graph.machine.cached_elements;
             if depth == 0 {
@@ -190,8 +191,8 @@ impl FusionState<'_> {
         line.in_order()
     }
 
-    /// Returns whether a fusion candidate belongs to a reverse pass, which runs after the residuals that it reads are
-    /// complete.
+    /// Returns whether a fusion candidate belongs to a reverse pass, which runs after the forward pass that computes
+    /// its residuals.
     fn is_back(&self, m: usize) -> bool {
         self.graph.nodes[self.candidates[m].node].origin.phase != Phase::FORWARD
     }
@@ -213,8 +214,8 @@ impl FusionState<'_> {
         }
     }
 
-    /// Returns whether fusion candidate `m` may run in the loop at `depth` that computes the array of `read`: along the
-    /// axis of this loop, `m` must read the element of the same iteration.
+    /// Returns whether fusion candidate `m` may run in the loop at `depth` that computes the array of `read`. Along the
+    /// axis of this loop, `m` must read the element that the same iteration computes.
     fn aligned(&self, m: usize, read: &Read, at: Placed, depth: usize) -> bool {
         if at.parts && self.candidates[m].node != read.node {
             return false;
@@ -226,10 +227,9 @@ impl FusionState<'_> {
         }
     }
 
-    // The following methods emit items (loops, straight-line code) as steps and loops.
+    // The following methods emit items: loops, straight-line code, library calls and regions.
 
-    /// If an item is a library contraction or a region, emits it as a step (a top-level statement) and
-    /// returns true.
+    /// If an item is a library contraction or a region, emits it as a top-level statement and returns true.
     fn step(&mut self, item: &Item) -> Result<bool, Problem> {
         let [m] = item.members.as_slice() else { return Ok(false) };
         let node = self.candidates[*m].node;
@@ -272,8 +272,8 @@ impl FusionState<'_> {
         }
     }
 
-    /// Emits the loop of an item, with trip count `extent` inside `depth` other loops, and its accumulators
-    /// and body.
+    /// Emits the loop of an item, with the declarations of its accumulators before the loop and the item's fusion
+    /// candidates in the body. `extent` is the trip count, and `depth` the number of loops around it.
     fn open(&mut self, item: &Item, extent: usize, depth: usize) -> Result<(), Problem> {
         self.scalarise(&item.members, depth + 1);
         let folding: Vec<usize> = item
@@ -315,8 +315,8 @@ impl FusionState<'_> {
         let folds = self.candidates[m].first_fold().is_some();
         let accumulator = self.accumulators[m].take();
         let arg_reduce = matches!(self.graph.nodes[node].kind, NodeKind::ArgReduce { .. });
-        // The totals of a fold whose folded axes are all unrolled: for each output its index, the total, and
-        // the position of the extremum (of argmax and argmin).
+        // For a fold whose folded axes are all unrolled: for each output, its index, the total, and the position of the
+        // extremum (used by argmax and argmin).
         let mut totals: Vec<Option<(Index, Arg, Arg)>> = Vec::new();
         if folds && accumulator.is_none() {
             // Start each total at the identity of the fold, for every unrolled output.
@@ -368,8 +368,8 @@ impl FusionState<'_> {
                     if let Some(at) = position {
                         let i = self.index_value(&fold[0].1);
                         // The extremum and its position are two variables, and both change in every iteration. So
-                        // expressions that read the two variables belong in this block, not further out. Both variables
-                        // are read before either is set.
+                        // expressions that read them belong in this block and may not move to an outer one. Both
+                        // variables are read before either is set.
                         let here = self.blocks.len() - 1;
                         let outer = std::mem::replace(&mut self.var_levels[var], here);
                         self.var_levels[at] = here;
@@ -391,8 +391,8 @@ impl FusionState<'_> {
         Ok(())
     }
 
-    /// Emits the element at output index `out` that fusion candidate `m` computes, or the term that it folds at indices
-    /// `fold`.
+    /// Emits the value that fusion candidate `m` computes at output index `out`: the element, or the term that it folds
+    /// at indices `fold`.
     fn value(&mut self, m: usize, out: &Index, fold: &[(usize, Affine)]) -> Result<Arg, Problem> {
         let id = self.candidates[m].node;
         let node = &self.graph.nodes[id];
@@ -440,12 +440,12 @@ impl FusionState<'_> {
         }
     }
 
-    /// Records `value` as the element of `node` at `index`, so that later readers use the scalar, and emits a
+    /// Notes that `value` is the element of `node` at `index`, so that later readers use this scalar, and emits a
     /// store.
     pub(crate) fn define(&mut self, node: NodeId, index: Index, value: Arg) {
         self.store_scalar(node, &index, None, value);
-        // A value that was computed in an outer block does not depend on the loops further inside, so it is
-        // recorded there as the element for all their iterations.
+        // If the value was computed in an outer block, it does not depend on the inner loops, so note it in the outer
+        // block as the element for all iterations of these loops.
         let level = self.level(value);
         if level + 1 < self.blocks.len() {
             let inner = |a: &Affine| a.terms().iter().any(|(t, _)| self.level(t.arg()) > level);

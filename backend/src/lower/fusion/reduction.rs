@@ -25,8 +25,8 @@ impl FusionState<'_> {
         }
     }
 
-    /// Declares the accumulators of fold `m`, or clears the memory in which it accumulates, before the first
-    /// folded loop.
+    /// Declares the accumulator variables of fold `m`, or stores the identity to the memory in which it accumulates,
+    /// before the first folded loop.
     pub(crate) fn begin_fold(&mut self, m: usize, depth: usize) -> Result<(), Problem> {
         let node = self.candidates[m].node;
         self.computing = Some(node);
@@ -98,8 +98,8 @@ impl FusionState<'_> {
         }
     }
 
-    /// Returns the result of a fold whose total started with the first term instead of the identity. A sum of floats
-    /// must start at 0, so 0 is added to the total. This changes the total only if every term is -0.
+    /// Returns the result of an unrolled fold, whose total started with the first term instead of the identity. A sum
+    /// of floats must start at 0, so 0 is added to the total. This changes the total only if every term is -0.
     pub(crate) fn started(&mut self, m: usize, total: Arg) -> Arg {
         let node = &self.graph.nodes[self.candidates[m].node];
         let sums = match &node.kind {
@@ -114,8 +114,8 @@ impl FusionState<'_> {
         self.code(Code::Add, &[total, Arg::Literal(zero)])
     }
 
-    /// Emits `code total, value`; returns `value` alone if the total is still the identity (see
-    /// [`Self::started`]).
+    /// Emits `code total, value`, which adds a term to the total of a fold. Returns `value` alone if the total is still
+    /// the identity (see [`Self::started`]).
     pub(crate) fn fold_in(&mut self, code: Code, total: Arg, value: Arg) -> Arg {
         let neutral = match (code, total) {
             (Code::Add, Arg::Literal(l)) => l.is_zero(),
@@ -125,8 +125,8 @@ impl FusionState<'_> {
         if neutral { value } else { self.code(code, &[total, value]) }
     }
 
-    /// Emits the choice of the better of two (extremum, index) pairs: `old` wins ties, and nan is better than
-    /// any number.
+    /// Emits the choice of the better of two (extremum, index) pairs: `old` wins if the values are equal, and nan is
+    /// better than any number.
     pub(crate) fn better(&mut self, m: usize, old: (Arg, Arg), new: (Arg, Arg)) -> (Arg, Arg) {
         let node = &self.graph.nodes[self.candidates[m].node];
         let largest = matches!(node.kind, NodeKind::ArgReduce { largest: true, .. });

@@ -9,13 +9,13 @@ use crate::lower::trees::affine::{Affine, Index};
 use smallvec::SmallVec;
 use tapeloom_ir::OrderedMap;
 
-/// The maximal number of elements that scalarising unrolls in straight-line code, which is later cut into
-/// portions of machine code.
+/// The largest number of elements that scalarising unrolls into straight-line code outside of loops, which is later cut
+/// into portions of machine code.
 const SCALARISED_STRAIGHT: usize = 20_000;
 
-/// The maximal number of elements that scalarising unrolls in the body of a loop, which cannot be cut:
-/// Cranelift's register allocator takes three seconds for six thousand elements, and 0.4 for two thousand (in
-/// a development build).
+/// The largest number of elements that scalarising unrolls into the body of a loop, which cannot be cut into portions:
+/// Cranelift's register allocator takes three seconds for six thousand elements, and 0.4 for two thousand (in a
+/// development build).
 const SCALARISED_IN_LOOP: usize = STRAIGHT;
 
 impl FusionState<'_> {
@@ -63,8 +63,8 @@ impl FusionState<'_> {
         }
     }
 
-    /// Unrolls nothing if all fusion candidates visit arrays of one shape, element by element: their loops become one
-    /// loop over contiguous memory, so short rows cause no overhead.
+    /// Prevents unrolling if all fusion candidates visit arrays of one shape, element by element: their loops become
+    /// one loop over contiguous memory, so short rows cause no overhead.
     pub(crate) fn loop_over_whole_arrays(&mut self, item: &Item) {
         let [first, ..] = item.members.as_slice() else { return };
         let shape = self.graph.nodes[self.candidates[*first].node].ty.shape.clone();
@@ -97,8 +97,8 @@ impl FusionState<'_> {
         }
     }
 
-    /// Returns all combinations of index values of the unrolled axes from `depth` on, in row-major order;
-    /// folded axes are included if `folds`.
+    /// Returns all combinations of index values of the unrolled axes from axis `depth` on, in row-major order. Folded
+    /// axes are included if `folds` is set.
     pub(crate) fn unrolled(&self, m: usize, depth: usize, folds: bool) -> Vec<Index> {
         let axes = &self.candidates[m].axes;
         let mut all = vec![Index::new()];
@@ -119,8 +119,8 @@ impl FusionState<'_> {
         all
     }
 
-    /// Returns the accumulator to which an index of the fusion candidate belongs: the number of the unrolled output
-    /// element, in row-major order.
+    /// Returns the number of the accumulator for an index of the fusion candidate: accumulators are numbered like the
+    /// unrolled output elements, in row-major order.
     pub(crate) fn slot(&self, m: usize, index: &[Affine]) -> usize {
         let candidate = &self.candidates[m];
         let mut slot = 0;

@@ -1,9 +1,8 @@
 //! The items of a block (loops and straight-line code), and the times at which they run.
 //!
-//! An item is straight-line code or a loop, with the fusion candidates in it. A candidate joins the latest
-//! item of its extent that does not run before one of its operands. If there is none, a new item is inserted.
-//! A time is only a position in the order of items; times have gaps, so that an item can be inserted between
-//! others.
+//! An item is straight-line code or a loop, with the fusion candidates in it. A candidate joins the latest item of its
+//! extent that does not run before one of the candidate's operands. If there is none, a new item is inserted. A time is
+//! a position in the order of items; times have gaps, so that an item can be inserted between two others.
 
 use crate::lower::graph::NodeId;
 use smallvec::SmallVec;
@@ -11,11 +10,11 @@ use std::collections::BTreeMap;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::{OrderedMap, OrderedSet};
 
-/// The maximal number of fusion candidates in straight-line code outside of loops, so that machine code comes in
-/// portions.
+/// The largest number of fusion candidates in one item of straight-line code outside of loops, so that machine code is
+/// generated in portions.
 pub(crate) const STRAIGHT: usize = 2000;
 
-/// The maximal number of folds that share a loop. Each holds its accumulators in registers for the whole loop, and
+/// The largest number of folds that share a loop. Each fold has its accumulators in registers for the whole loop, and
 /// the time of register allocation grows faster than their number: sums of 200 arrays in one loop took 19 seconds to
 /// compile.
 pub(crate) const FOLDS: usize = 16;
@@ -27,7 +26,7 @@ pub(crate) enum Space {
     Straight,
     /// A loop of this extent.
     Loop(usize),
-    /// The item has a single fusion candidate: an update, a region or a library call.
+    /// A single fusion candidate that shares its item with no other: an update, a region or a library call.
     Alone,
 }
 
@@ -48,8 +47,8 @@ pub(crate) struct Preference {
     pub(crate) folds: bool,
     /// Whether a new loop for the fusion candidate is inserted before existing items, if possible.
     pub(crate) early: bool,
-    /// The arrays of more than `cached_elements` elements that the fusion candidate reads or computes: a loop that
-    /// accesses one of them is preferred.
+    /// The arrays of more than `cached_elements` elements that the fusion candidate reads or computes. A loop that
+    /// accesses one of these arrays is preferred.
     pub(crate) large: SmallVec<[NodeId; 4]>,
     /// The latest item that computes one of the arrays in `large` that the fusion candidate reads.
     pub(crate) producer: Option<usize>,
@@ -64,15 +63,15 @@ pub(crate) struct Timeline {
     of_space: OrderedMap<Space, BTreeMap<u64, usize>>,
 }
 
-/// The difference between the times of two items that are appended one after the other. It leaves room for items that
-/// are inserted between them later.
+/// The difference between the times of two items that are appended one after the other, so that many items can be
+/// inserted between them later.
 const GAP: u64 = 1 << 32;
 
 impl Timeline {
-    /// Returns the item for a fusion candidate that may run at time `earliest` or later, an existing or a new one. A
-    /// candidate that accesses arrays too large for the cache joins the last loop if that accesses one of these arrays,
-    /// or else the loop of its producer. Fusing two loops without a common large array gains nothing, and needs the
-    /// memory of both at once.
+    /// Returns the item for a fusion candidate that may run at time `earliest` or later: an existing item or a new one.
+    /// A candidate that accesses arrays too large for the cache joins the last loop if this loop accesses one of these
+    /// arrays, or else the loop that computes one of them. Fusing two loops without a common large array gains nothing,
+    /// and needs the memory of both loops at once.
     pub(crate) fn place(
         &mut self,
         space: Space,
@@ -105,8 +104,8 @@ impl Timeline {
         })
     }
 
-    /// Inserts a new item: right after time `earliest` if `early` is set and a time is free before the next
-    /// item, otherwise at the end.
+    /// Inserts a new item and returns its position. If `early` is set and a time is free between `earliest` and the
+    /// next item, the item runs there, otherwise at the end.
     pub(crate) fn insert(&mut self, space: Space, earliest: u64, early: bool) -> usize {
         let end = self.all.last_key_value().map_or(0, |(t, _)| *t) + GAP;
         let after = earliest + u64::from(self.all.contains_key(&earliest));

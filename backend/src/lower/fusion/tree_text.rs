@@ -22,8 +22,8 @@
 //!
 //! The line of a node has, after `=`, the name of its primitive and the nodes that it reads. If the node is a result of
 //! the function, the number of this result follows. The word `memory` marks a node that is loaded; stores to other
-//! nodes are removed afterwards. If the node takes over the memory of `n1`, the line ends with `over n1`. Only text
-//! tests and people read this form, so there is no parser.
+//! nodes are removed afterwards. If the node takes over the memory of another node, such as `n1`, the line ends with
+//! `over n1`. Only text tests and people read this form, so there is no parser.
 
 use super::FusedTrees;
 use crate::loop_ir::Arg;

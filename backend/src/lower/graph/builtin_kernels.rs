@@ -1,8 +1,8 @@
 //! Built-in kernels for cumulative operations and sorts, whose elements are not independent.
 //!
-//! If each element needs the previous one, loops do not fuse with their neighbours. Such an equation becomes
-//! a call of a kernel, which is written here as text of the loop IR. Its operands lie in memory without gaps,
-//! as those of any call do. Equal equations of a program share one kernel.
+//! If each element needs the previous one, the loops of an equation cannot be fused with neighbouring loops. So the
+//! equation becomes a call of a kernel, whose loop IR is written as text in this file. The operands lie in memory
+//! without gaps, like those of any call. Equal equations of a program share one kernel.
 //!
 //! ```text
 //! cumsum{axis=0, reverse=false} of f64[4]     b1[0] = b0[0]; then for i in 3: b1[i + 1] = b1[i] + b0[i + 1]
@@ -50,8 +50,8 @@ pub(crate) fn text(lowering: &Lowering, x: Option<&ArrayType>, y: &ArrayType) ->
     Some(text)
 }
 
-/// Returns three extents that describe an array as rows along an axis: the product of the extents before the
-/// axis, the axis's extent, and the product of the extents after it.
+/// Returns three extents that describe an array as rows along an axis: the product of the extents before the axis, the
+/// axis's extent, and the product of the extents after the axis.
 fn rows(ty: &ArrayType, axis: usize) -> (usize, usize, usize) {
     let n = ty.shape[axis];
     let inner: usize = ty.shape[axis + 1..].iter().product();
@@ -70,8 +70,8 @@ fn cumulate(
     let (outer, n, inner) = rows(y, axis);
     let (dtype, row, all) = (y.dtype, n * inner, y.shape.elements());
     let ty = format!("{dtype}[{all}]");
-    // The offsets in elements of the first and of the second row to compute, and the distance to the next
-    // row. If `reverse`, the last row in memory comes first.
+    // `first`, `second`: the offsets in elements of the first and the second row to compute; `by`: the distance to the
+    // next row. If `reverse`, computation starts with the last row in memory.
     let (first, second, by) = match reverse {
         false => (0, inner as i64, inner as i64),
         true => ((n - 1) * inner, (n as i64 - 2) * inner as i64, -(inner as i64)),
@@ -133,15 +133,14 @@ fn cumulate(
     writeln!(text, "}}\n}}")
 }
 
-/// Writes the kernel of an argsort to `text`, a bottom-up merge sort: runs of 1, 2, 4, .. elements are
-/// merged, keys beside their positions, from one half of the workspace to the other. A select instead of a
-/// branch chooses the next element of two runs, since the branch would be unpredictable. It selects a
-/// position, because some machines implement a select of floats as a branch. The right run is chosen only if
-/// its key is smaller, so the sort is stable. All elements are sorted, and the first `first` positions are
-/// stored.
+/// Writes the kernel of an argsort to `text`: a bottom-up merge sort, which merges runs of 1, 2, 4, .. elements from
+/// one half of the workspace to the other. Each half has the keys and their positions. A select instead of a branch
+/// chooses the next element of two runs, since the branch would be unpredictable. The select chooses a position,
+/// because some machines implement a select of floats as a branch. The element of the right run is chosen only if its
+/// key is smaller, so the sort is stable. All elements are sorted, and the first `first` positions are stored.
 ///
-/// Compiled code calls a library function (`Argsort`) instead, which takes a tenth of this kernel's time.
-/// Interpreters run the kernel.
+/// Compiled code calls a library function (`Argsort`) instead, which takes a tenth of the time. Interpreters run the
+/// kernel.
 fn argsort(
     text: &mut String,
     x: &ArrayType,
@@ -246,7 +245,7 @@ mod tests {
     use crate::lower::tests::check_all;
     use tapeloom_ir::{ArrayType, Dtype, Literal, Tensor, parse_module};
 
-    /// Returns pseudo-random numbers with repetitions; floats include nan, both zeros and infinities.
+    /// Returns pseudo-random numbers with repetitions. Floats include nan, both zeros and both infinities.
     fn numbers(dtype: Dtype, shape: &[usize], seed: u64) -> Tensor {
         let mut x = Tensor::zeros_of(&ArrayType::new(dtype, shape)).unwrap();
         let special = [f64::NAN, 0.0, -0.0, f64::INFINITY, f64::NEG_INFINITY];
@@ -260,8 +259,8 @@ mod tests {
         x
     }
 
-    /// Compares operation `op` along each axis of an array of this shape, in all engines, with the
-    /// interpreter: the same bits for each dtype.
+    /// Checks that all engines compute operation `op` along each axis of an array of this shape with the same bits as
+    /// the interpreter, for each dtype.
     fn check(op: &str, operands: usize, dtypes: &[Dtype], shape: &[usize]) {
         for dtype in dtypes {
             let ty = ArrayType::new(*dtype, shape);

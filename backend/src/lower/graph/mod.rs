@@ -34,7 +34,7 @@ entity_impl!(NodeId, "n");
 /// An operand of a node.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Source {
-    /// The array that the graph's node computes.
+    /// The array that a node computes.
     Node(NodeId),
     /// A constant.
     Literal(Literal),
@@ -68,8 +68,9 @@ pub(crate) enum NodeKind {
     Contract { batch: Vec<(usize, usize)>, contract: Vec<(usize, usize)>, order: Vec<usize> },
     /// The array of the first operand, with some of its elements overwritten.
     Update(Update),
-    /// The n-th result of a region. The first result has the region's operands; the others have the
-    /// first result as operand. A region without results has a first result without readers.
+    /// Result number `n` of a region. The node of the first result has the region's operands as operands; the nodes of
+    /// other results have the first node as their only operand. A region without results has the node of a first result
+    /// that nothing reads.
     Result { of: RegionId, n: usize },
     /// A copy of the operand, in memory of its own.
     Copy,
@@ -88,7 +89,7 @@ pub(crate) enum Update {
     Scatter { combine: Combine, batch: usize, axes: Vec<usize>, bounds: Bounds },
 }
 
-/// The kinds of movement nodes, by the elements that they stand for.
+/// The kinds of movement nodes: each variant says which elements the node consists of.
 #[derive(Clone, Debug)]
 pub(crate) enum Movement {
     /// No elements: an array with an extent of 0.

@@ -1,7 +1,7 @@
 //! The order of forward and reverse passes: nodes of the reverse pass must not run during the forward pass.
 //!
 //! A loop over 1000 elements that recomputes residuals for the reverse pass could be fused with a loop of the forward
-//! pass. The recomputed residuals would then lie in memory from the forward pass on. If the tape has a byte budget,
+//! pass. The recomputed residuals would then occupy memory from the forward pass on. If the tape has a byte budget,
 //! marks in the program forbid this fusion ([`Mark::AfterForward`]):
 //!
 //! ```text
@@ -12,9 +12,8 @@
 //! .. loop .. %6 ..                           loop { .. %6 .. }
 //! ```
 //!
-//! Nodes behind the same number of `after_forward` barriers belong to one pass, which runs, in the order of
-//! the program, after all passes with fewer barriers. Nodes of the forward pass that use a gradient inside it
-//! are not delayed.
+//! Nodes after the same number of `after_forward` barriers belong to one pass. The pass runs after all passes with
+//! fewer barriers. Nodes of the forward pass that use a gradient computed within the forward pass are not delayed.
 
 use super::{Graph, NodeId, NodeKind};
 use cranelift_entity::SecondaryMap;
@@ -23,8 +22,8 @@ use tapeloom_ir::Phase;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::{Mark, Op};
 
-/// The forward and reverse passes of nested derivatives run one after the other. Returns the number of passes that must
-/// have ended before an equation's results are read; `operands` is the corresponding number for its operands.
+/// Returns the number of passes that must have ended before an equation's results are read; `operands` is this number
+/// for its operands. The forward and reverse passes of nested derivatives run one after the other.
 pub(crate) fn passes_before_results(op: &Op, phase: Phase, operands: u8) -> u8 {
     match op.mark() {
         Some(Mark::AfterForward) => operands.saturating_add(1),
@@ -34,7 +33,7 @@ pub(crate) fn passes_before_results(op: &Op, phase: Phase, operands: u8) -> u8 {
 }
 
 /// Returns, for every node, the number of forward and reverse passes that must end before it runs. A copy has the
-/// number of its operand. A copy of an argument has the smallest number of its readers.
+/// number of its operand, but a copy of an argument has the smallest number among its readers.
 pub(crate) fn required_passes(graph: &Graph) -> SecondaryMap<NodeId, u8> {
     let mut least: SecondaryMap<NodeId, Option<u8>> = SecondaryMap::new();
     let mut required_passes = SecondaryMap::with_capacity(graph.nodes.len());
@@ -55,22 +54,22 @@ pub(crate) fn required_passes(graph: &Graph) -> SecondaryMap<NodeId, u8> {
     required_passes
 }
 
-/// For each pass of a block, the time of its last item so far (times order the items of a `Timeline`). A pass
-/// is identified by the number of `after_forward` barriers before its nodes.
+/// For each pass of a block, the time of its last item so far (a time is a position in a `Timeline`, the order of
+/// items). A pass is identified by the number of `after_forward` barriers before its nodes.
 #[derive(Default)]
 pub(crate) struct Passes {
     last: BTreeMap<u8, u64>,
 }
 
 impl Passes {
-    /// Returns the earliest time for a fusion candidate that must run after `required_passes` passes.
+    /// Returns the earliest time for a fusion candidate that must run after `required_passes` passes have ended.
     pub(crate) fn end(&self, required_passes: u8) -> u64 {
         let waiting = required_passes > 0 && !planted(Fault::PassesMixed);
         let others = self.last.iter().filter(|(pass, _)| waiting && **pass != required_passes);
         others.map(|(_, time)| time + 1).max().unwrap_or(0)
     }
 
-    /// Records that a fusion candidate runs at `time`; it must run after `required_passes` passes.
+    /// Notes that a fusion candidate runs at `time`, in the pass with `required_passes` barriers before it.
     pub(crate) fn placed(&mut self, required_passes: u8, time: u64) {
         let last = self.last.entry(required_passes).or_insert(time);
         *last = (*last).max(time);

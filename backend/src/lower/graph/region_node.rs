@@ -1,15 +1,17 @@
 //! Regions: nodes with several results or with effects (calls, branches, loops, external functions).
 //!
-//! Calls of functions that are compiled once, loops and branches are regions. The functions that they run are kernels,
-//! lowered separately; the workspace of a kernel is a frame in the workspace of the caller. The lifetime of this frame
-//! is the step of the region. So the lifetime of an array that a loop reads lasts to the end of the loop, and that of
-//! an array that an iteration computes lies within this iteration, without further analysis.
+//! Calls of functions that are compiled once, loops and branches are regions. The functions that they run are lowered
+//! separately, to kernels. The workspace of such a kernel is a frame: a part of the workspace of the caller, whose
+//! lifetime is the top-level statement (step) of the region. So the lifetime of an array that a loop reads lasts to the
+//! end of the loop, and that of an array that an iteration computes lies within this iteration, without further
+//! analysis.
 //!
-//! In the graph a region is represented by its results (`NodeKind::Result`), in loop trees by a step of its own.
+//! In the graph a region is represented by its results (`NodeKind::Result`), in loop trees by a top-level statement
+//! (step).
 //!
-//! A region with an ordered effect runs even if its results have no readers. Such regions run in program
-//! order: steps of their own are placed after all earlier steps (`Timeline::insert`), and
-//! `verify_tree` checks the order in the end.
+//! A region with an ordered effect runs even if its results have no readers. Such regions run in program order: the
+//! step of a region is placed after all earlier steps (`Timeline::insert`), and `verify_tree` checks the resulting
+//! order.
 
 use crate::loop_ir::{ExternalSignature, KernelId};
 use cranelift_entity::entity_impl;
@@ -31,12 +33,14 @@ pub(crate) struct Region {
     /// later reader, the result takes over its memory; otherwise the operand is copied first.
     pub(crate) initial_values: Vec<(usize, usize)>,
     /// For a loop: the indices of carried results that iterations cannot compute in place. Each of these results has
-    /// two buffers, which are swapped after each iteration. For a branch: the indices of results that some branches
-    /// compute in other memory and then copy.
+    /// two buffers, which are swapped after each iteration. For a branch: the indices of results that some of the
+    /// branches compute in other memory and then copy.
     pub(crate) double_buffered: Vec<usize>,
-    /// The indices of the results that are tapes: each iteration of the loop writes a record to such a tape.
+    /// The indices of the results that are tapes. Each iteration of the loop writes a record (its residuals) to each of
+    /// these tapes.
     pub(crate) written: Vec<usize>,
-    /// The indices of the operands that are tapes: each iteration of the loop reads a record of such a tape.
+    /// The indices of the operands that are tapes. Each iteration of the loop reads a record (residuals of one
+    /// iteration) from each of these tapes.
     pub(crate) read: Vec<usize>,
     /// Whether the region has an ordered effect, such as a print.
     pub(crate) ordered: bool,
@@ -77,8 +81,8 @@ impl RegionKind {
 }
 
 impl Region {
-    /// Returns whether a loop's result may end in the second of its two buffers, since they are exchanged after each
-    /// iteration.
+    /// Returns whether the last iteration of a loop may leave a result in the second of the result's two buffers, which
+    /// are exchanged after each iteration.
     pub(crate) fn ends_elsewhere(&self, result: usize) -> bool {
         matches!(self.kind, RegionKind::Loop { .. }) && self.double_buffered.contains(&result)
     }

@@ -1,18 +1,19 @@
 //! Decides which functions are compiled separately: outlined callees, and the bodies of loops and branches.
 //!
-//! A function that the user outlined is compiled once and called if that saves code, that is, if inlining would copy it
-//! several times, and it has [`LEAST_NODES`] equations or more. Other calls are inlined.
+//! A function that the user marked as outlined is compiled once and called, if inlining would copy it several times and
+//! it has [`LEAST_NODES`] equations or more. Other calls are inlined.
 //!
 //! ```text
 //! sites(f) = Σ over the calls of f in g: 1 if g is compiled once itself, else sites(g)
 //! size(f)  = Σ over the equations of f: 1, or for a call the size of its callee
 //! ```
 //!
-//! A function with two calls of a large function is large, however deep calls nest: the size of the program
-//! grows with the text of the functions, not with the tree of their calls.
+//! `sites` is the number of copies that inlining would make, and `size` the number of equations after inlining. An
+//! outlined function that would be copied several times is compiled once, at every depth of the calls, so the size of
+//! the program grows with the text of the functions and not with the tree of their calls.
 //!
-//! The body of a loop or branch is a kernel, too, which is inlined in the end
-//! ([`crate::passes::inline_bodies`]) unless it has more than [`MOST_SPLICED`] equations.
+//! The body of a loop or branch is a kernel during lowering. Afterwards its statements replace the call
+//! ([`crate::passes::inline_bodies`]), unless it has more than [`MOST_SPLICED`] equations.
 
 use super::builtin_kernels;
 use crate::loop_ir::{self, Kernel, KernelId};
@@ -26,8 +27,8 @@ use tapeloom_ir::{ArrayType, FuncId, Module, Op, OrderedMap, Problem, Type, deep
 /// The least number of equations of an outlined function that is compiled separately. Smaller functions are inlined.
 const LEAST_NODES: usize = 4;
 
-/// The maximal number of equations of a loop or branch body that is inlined. Larger bodies stay kernels, so
-/// that machine code comes in portions.
+/// The largest number of equations of a loop or branch body that is inlined. Larger bodies stay separate kernels, so
+/// that machine code is generated in portions.
 const MOST_SPLICED: usize = 4_000;
 
 /// A function that is compiled separately, and the arguments that it may overwrite.
@@ -91,8 +92,8 @@ pub(crate) struct Calls {
     routines: OrderedMap<String, KernelId>,
     /// The built-in kernels, which have the first kernel numbers.
     pub(crate) made: Vec<Kernel>,
-    /// The other kernels in the order of their numbers (callees before callers), each with whether its body
-    /// replaces its calls.
+    /// The other kernels in the order of their numbers (callees before callers), each with a flag that says whether its
+    /// statements replace its calls (`inline`).
     pub(crate) kept: Vec<(Unit, bool)>,
     /// Rows for the report: for each function that the user outlined, whether it is compiled separately.
     pub(crate) rows: Vec<CallRow>,
@@ -107,7 +108,8 @@ struct UnitFacts {
     sites: usize,
     outlined: bool,
     kept: bool,
-    /// For each different way in which loops and branches run the function: the arguments that it may overwrite.
+    /// The donations (the arguments that a body may overwrite) with which loops and branches run this function as their
+    /// body.
     bodies: BTreeSet<Donation>,
 }
 
@@ -119,7 +121,7 @@ enum Run {
 }
 
 impl Calls {
-    /// Decides, of all functions that run when `entry` runs, which are compiled separately.
+    /// Decides which of the functions that run when `entry` runs are compiled separately.
     pub(crate) fn of(module: &Module, entry: FuncId) -> Result<Calls, Problem> {
         let mut known: BTreeMap<FuncId, UnitFacts> = BTreeMap::new();
         let mut work = vec![entry];
@@ -219,8 +221,8 @@ impl Calls {
         Ok(())
     }
 
-    /// Returns the built-in kernel of an equation, if it has one, given the types of its first operand and
-    /// its output.
+    /// Returns the built-in kernel of an equation, given the types of its first operand and its output; `None` if it
+    /// has none.
     pub(crate) fn routine(
         &self,
         lowering: &Lowering,
@@ -230,7 +232,8 @@ impl Calls {
         self.routines.get(&builtin_kernels::text(lowering, x, y)?).copied()
     }
 
-    /// Returns the kernel of a function with this donation, if it is compiled separately.
+    /// Returns the kernel of a function that may overwrite the arguments in `donation`; `None` if the function is not
+    /// compiled separately.
     pub(crate) fn kernel(&self, function: FuncId, donation: Donation) -> Option<KernelId> {
         self.kernels.get(&Unit { function, donation }).copied()
     }
@@ -245,8 +248,8 @@ fn carried(module: &Module, op: &Op, body: FuncId) -> Donation {
     }
 }
 
-/// Returns pairs (parameter, result): every branch returns the parameter as this result, updated or unchanged, and at
-/// least one branch updates it. The result stays in the parameter's memory.
+/// Returns pairs (parameter, result) such that every branch returns the parameter as this result, updated or unchanged,
+/// and at least one branch updates it. The result of such a pair stays in the parameter's memory.
 pub(crate) fn branch_results(module: &Module, branches: &[FuncId]) -> Vec<(usize, usize)> {
     let mut pairs: Vec<(usize, usize)> = Vec::new();
     let results = branches.first().map_or(0, |f| module.function(*f).results.len());
@@ -320,7 +323,7 @@ fn has_elements(module: &Module, function: FuncId) -> bool {
         })
 }
 
-/// The functions that are compiled separately, and the kernels and memory plans made so far.
+/// The functions that are compiled separately, and the kernels and memory plans of those lowered so far.
 #[derive(Clone, Copy)]
 pub(crate) struct CompiledUnits<'a> {
     pub(crate) calls: &'a Calls,

@@ -1,8 +1,8 @@
 //! Removes arrays without elements, so that no later step sees them.
 //!
-//! A node without elements needs no computation: it stays in the graph as [`Movement::Empty`], for its type,
-//! and is never placed. A node with elements that reads an array without elements is replaced by a simpler node,
-//! whatever the other extents are:
+//! A node without elements needs no computation: it stays in the graph as [`Movement::Empty`], because its type is
+//! still needed, and gets no loop. A node with elements that reads an array without elements is replaced by a simpler
+//! node, whatever the other extents are:
 //!
 //! ```text
 //! reduce_sum{axes=[1]} of f64[3,0]       the identity everywhere
@@ -25,8 +25,8 @@ pub(crate) enum EmptyReplacement {
     Same(Source),
 }
 
-/// Returns the replacement for a node of type `ty`. `empty` says which operands have no elements; the replacement has
-/// none of these as operands.
+/// Returns the replacement for a node of type `ty`. `empty` says which operands have no elements; none of these is an
+/// operand of the replacement.
 pub(crate) fn simplify(
     kind: NodeKind,
     operands: SmallVec<[Source; 2]>,
@@ -81,8 +81,8 @@ mod tests {
     use crate::lower::lower_to_loops;
     use tapeloom_ir::parse_module;
 
-    /// Returns the number of statements in the kernels of a function. In its text, `N`, `M` and `NM` stand
-    /// for n, m and n * m.
+    /// Returns the number of statements in the kernels of a function. In its text, `N`, `M` and `NM` stand for the
+    /// extents `n`, `m` and `n * m`.
     fn size(text: &str, n: usize, m: usize) -> usize {
         let text = text
             .replace("NM", &(n * m).to_string())

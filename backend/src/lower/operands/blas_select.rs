@@ -27,7 +27,8 @@ pub(crate) fn plan(graph: &Graph, id: NodeId) -> Option<Product> {
     product(graph, id, [&lhs, &rhs])
 }
 
-/// Returns the library call for a contraction whose operands have these layouts.
+/// Returns the library call for contraction `id`, given the layouts of its operands; `None` if no call is possible or
+/// worth its cost.
 pub(crate) fn product(graph: &Graph, id: NodeId, [lhs, rhs]: [&Strided; 2]) -> Option<Product> {
     let node = &graph.nodes[id];
     let NodeKind::Contract { batch, contract, order } = &node.kind else { return None };
@@ -50,8 +51,8 @@ pub(crate) fn product(graph: &Graph, id: NodeId, [lhs, rhs]: [&Strided; 2]) -> O
             _ => return None,
         }
     }
-    // From each of rows, columns and terms (contracted axes), the longest group of axes that merge into one
-    // becomes an axis of the call. The other contracted axes become loops whose calls add to one result.
+    // From the rows, the columns and the terms (contracted axes), the longest group of axes that merge into one axis
+    // becomes an axis of the call. The other contracted axes become loops, whose calls add to one result.
     let (m, n) = (longest(rows, &mut around), longest(columns, &mut around));
     let mut terms: Vec<(usize, i64, i64, i64)> = contract
         .iter()
@@ -61,8 +62,8 @@ pub(crate) fn product(graph: &Graph, id: NodeId, [lhs, rhs]: [&Strided; 2]) -> O
     terms.sort_by_key(|(_, s, _, _)| -s);
     let mut added = Vec::new();
     let k = longest(terms, &mut added);
-    // If there are several groups of terms, a loop nest would accumulate in memory instead of registers. So library
-    // calls already pay from a quarter of `library_products` on.
+    // With several groups of terms, the alternative to library calls is a loop nest that accumulates in memory instead
+    // of registers. So library calls are worth their cost already from a quarter of `library_products` on.
     let machine = graph.machine;
     let least = MachineModel { library_products: machine.library_products / 4, ..machine };
     if !added.is_empty() && !pays([m.0, n.0, k.0], least) {
@@ -92,8 +93,8 @@ fn pays([m, n, k]: [usize; 3], machine: MachineModel) -> bool {
     m.min(n).min(k) >= machine.library_extent && work >= machine.library_products
 }
 
-/// Returns the operands to copy so that large contractions can be library calls, as (node, operand number):
-/// operands that are not matrices in memory, if each element is read at least `library_copy_reads` times.
+/// Returns the operands to copy so that large contractions can be library calls, as (node, operand number). These are
+/// the operands that are not matrices in memory, if each element is read at least `library_copy_reads` times.
 pub(crate) fn copied(graph: &Graph) -> BTreeSet<(NodeId, usize)> {
     let large =
         |id: &NodeId| Extents::of(graph, *id).is_some_and(|e| worthwhile(&e, graph.machine));
@@ -115,11 +116,11 @@ pub(crate) fn selected(graph: &Graph, id: NodeId) -> bool {
 }
 
 /// Returns the operand to copy, as (node, operand number), so that operand `slot` of contraction `id` becomes a matrix
-/// in memory, if each element is read often enough.
+/// in memory. Returns `None` if elements are read too rarely for a copy.
 ///
-/// Each element of the left operand is read `n` times, once for every column of the right one, and each
-/// element of the right operand `m` times; the contracted extent does not matter. An element of an array
-/// under overlapping windows is read by every window that contains it.
+/// Each element of the left operand is read once for every column of the right operand (`n` times), and each element of
+/// the right operand once for every row of the left one (`m` times). An element of an array under overlapping windows
+/// is read by every window that contains it.
 fn worth_copying(graph: &Graph, id: NodeId, slot: usize) -> Option<(NodeId, usize)> {
     let extents = Extents::of(graph, id)?;
     let read = if slot == 0 { extents.n } else { extents.m };
@@ -130,10 +131,9 @@ fn worth_copying(graph: &Graph, id: NodeId, slot: usize) -> Option<(NodeId, usiz
     (read.saturating_mul(windows) >= graph.machine.library_copy_reads).then_some(place)
 }
 
-/// Returns the operand to copy, as (node, operand number), so that operand `slot` of contraction `id` becomes
-/// a matrix in memory, and the number of elements of the copy: the smallest array that suffices. Copying the
-/// operand of a reshape is as good as copying its result, and needs no division in the loops. Copying the
-/// operand of overlapping windows copies each element once.
+/// Returns the smallest array whose copy makes operand `slot` of contraction `id` a matrix in memory, as (node, operand
+/// number), and the number of elements of the copy. Copying the operand of a reshape is as good as copying its result,
+/// and needs no division in the loops. Copying the operand of overlapping windows copies each element once.
 fn to_copy(graph: &Graph, id: NodeId, slot: usize) -> ((NodeId, usize), usize) {
     let whole = graph.nodes[id].operands[slot];
     let size = |n: NodeId| graph.nodes[n].ty.shape.elements();

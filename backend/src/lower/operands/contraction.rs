@@ -4,8 +4,8 @@ use crate::lower::graph::{Graph, NodeId, NodeKind, Source};
 use smallvec::SmallVec;
 use tapeloom_ir::{Dtype, Shape};
 
-/// The axes of a contraction's operands that run along one axis of its output, each as (whether the operand
-/// is the right one, axis of that operand).
+/// The axes of a contraction's operands that run along one axis of its output. Each is a pair: whether the operand is
+/// the right one, and the axis of that operand.
 type Target = SmallVec<[(bool, usize); 2]>;
 
 /// Returns, for each axis of a contraction's output, the operand axes that run along it. The unpermuted output has the
@@ -29,8 +29,8 @@ pub(crate) fn contract_outputs(
     order.iter().map(|i| std::mem::take(&mut outputs[*i])).enumerate().collect()
 }
 
-/// Maps one value per output axis (`out`) of a contraction to one value per axis of its left and right
-/// operands; `folded` supplies the value of each contracted pair of axes.
+/// Maps one value per output axis (`out`) of a contraction to one value per axis of its left and of its right operand;
+/// `folded` has the value of each contracted pair of axes.
 pub(crate) fn uncontracted<T: Clone + Default>(
     out: &[T],
     batch: &[(usize, usize)],
@@ -53,8 +53,8 @@ pub(crate) fn uncontracted<T: Clone + Default>(
     [left, right]
 }
 
-/// Maps one value per output axis (`out`) of a reduction to one value per axis of its operand; `folded`
-/// supplies the values of the reduced axes.
+/// Maps one value per output axis (`out`) of a reduction to one value per axis of its operand; `folded` has the values
+/// of the reduced axes.
 pub(crate) fn unreduced<T: Clone + Default>(
     out: &[T],
     axes: &[usize],
@@ -68,8 +68,8 @@ pub(crate) fn unreduced<T: Clone + Default>(
     (0..out.len() + axes.len()).map(&mut of).collect()
 }
 
-/// The extents of a contraction as a matrix product, with axes merged: for each item of the batch `y[m, n] =
-/// Σ_k x0[m, k] x1[k, n]`.
+/// The extents of a contraction as a matrix product, with axes merged: for each member of the batch, the result
+/// `y[m, n]` is `Σ_k x0[m, k] x1[k, n]`.
 pub(crate) struct Extents {
     pub(crate) m: usize,
     pub(crate) n: usize,

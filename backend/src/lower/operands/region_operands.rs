@@ -1,8 +1,8 @@
 //! Assigns memory to the operands and results of regions (calls, branches, loops, external functions).
 //!
-//! Operands lie in memory without gaps: an array, or a view of consecutive elements of an array. Other operands are
-//! copied first, once. Results are written to the memory that the caller assigns. If the initial value of a result is
-//! an operand, the result has taken over its memory, or the operand was copied there before.
+//! Operands lie in memory without gaps: each is an array, or a view of consecutive elements of an array. Other operands
+//! are copied first, once. Results are written to the memory that the caller assigns. If the initial value of a result
+//! is an operand, the result takes over the operand's memory, or the operand is copied to the memory of the result.
 
 use super::strided_layout::contiguous;
 use crate::lower::graph::{Graph, NodeId, Source};
@@ -10,8 +10,8 @@ use crate::lower::trees::loop_tree::{RegionStep, Span};
 use std::collections::{BTreeMap, BTreeSet};
 use tapeloom_ir::Problem;
 
-/// Returns the operands of regions that are copied first because they have gaps in memory, as (node, operand
-/// number).
+/// Returns the operands of regions that must be copied first because their elements are not consecutive in memory, as
+/// (node, operand number).
 pub(crate) fn copied(graph: &Graph) -> BTreeSet<(NodeId, usize)> {
     let regions = graph.nodes.iter().filter(|(_, node)| node.kind.region().is_some());
     let slots = regions.flat_map(|(id, node)| {
@@ -40,7 +40,7 @@ pub(crate) fn results(graph: &Graph) -> BTreeMap<NodeId, Vec<NodeId>> {
     all
 }
 
-/// Returns the step (a loop-tree statement) of the region node `id`, whose results are `results`.
+/// Returns the loop-tree statement (step) of the region node `id`, whose results are `results`.
 pub(crate) fn step(graph: &Graph, id: NodeId, results: Vec<NodeId>) -> Result<RegionStep, Problem> {
     let node = &graph.nodes[id];
     let Some(region) = node.kind.region() else {
@@ -69,7 +69,7 @@ mod tests {
     use crate::lower::tests::check_all;
     use tapeloom_ir::{Module, Tensor, parse_module};
 
-    /// Returns a module with a function `@step` of two results, and a caller `@f` with this body.
+    /// Returns a module with a function `@step` of two results, and a caller `@f` with the given body.
     fn module(body: &str) -> Module {
         let text = format!(
             "func @step(%0: f64[3], %1: f64[]) -> (f64[3], f64[]) {{

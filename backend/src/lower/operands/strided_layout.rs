@@ -10,8 +10,8 @@ use tapeloom_ir::analysis::affine::flatten;
 use tapeloom_ir::analysis::interval::Interval;
 use tapeloom_ir::{Dtype, Shape};
 
-/// An array whose elements are at constant strides in the memory of `node`, from its element `offset` on; all
-/// in elements.
+/// An array whose elements are at constant strides in the memory of `node`, from element `offset` of that memory on.
+/// The offset and the strides are in elements.
 pub(crate) struct Strided {
     pub(crate) node: NodeId,
     pub(crate) offset: i64,
@@ -19,14 +19,14 @@ pub(crate) struct Strided {
     pub(crate) shape: Shape,
 }
 
-/// Returns the strided layout of a source, if it has one. Follows views symbolically: index `j` stands for the position
-/// along axis `j`.
+/// Returns the strided layout of a source; `None` if it has none. The search goes through views: index `j` stands for
+/// the position along axis `j`.
 pub(crate) fn strided(graph: &Graph, source: Source) -> Option<Strided> {
     strided_within(graph, source, None)
 }
 
-/// Returns the strided layout of a source, if it has one. The node `copied` counts as an array in memory, even if it is
-/// a view.
+/// Returns the strided layout of a source; `None` if it has none. The node `copied` counts as an array in memory, even
+/// if it is a view.
 pub(crate) fn strided_within(
     graph: &Graph,
     source: Source,

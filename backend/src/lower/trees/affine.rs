@@ -1,15 +1,15 @@
 //! Index arithmetic: affine forms in loop indices and run-time scalars.
 //!
-//! One [`Affine`] for each axis names an element of an array. A view maps affine forms to affine
-//! forms, so a chain of slices, permutations and broadcasts costs nothing at run time: with
-//! `y = rev(x)[2:]` the element `y[i]` is `x[n - 3 - i]`.
+//! An element of an array is named by one [`Affine`] for each axis. A view maps affine forms to affine forms, so a
+//! chain of slices, permutations and broadcasts costs nothing at run time: with `y = rev(x)[2:]` for an `x` of `n`
+//! elements, the element `y[i]` is `x[n - 3 - i]`.
 
 use crate::loop_ir::{Arg, IndexId, ScalarId};
 use smallvec::SmallVec;
 use tapeloom_ir::analysis::affine;
 use tapeloom_ir::prim::AxisMap;
 
-/// A variable of an affine form, which the form multiplies by a constant.
+/// A variable of an affine form. The form multiplies each of its variables by a constant.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub(crate) enum Term {
     /// A loop index.
@@ -42,8 +42,8 @@ pub(crate) fn as_index(a: &Affine) -> Option<IndexId> {
     }
 }
 
-/// Returns the index along an operand's axis that a view reads for an output index, before the division by the axis
-/// map's divisor.
+/// Returns the index along one axis of a view's operand for an output index, before the division by the divisor of the
+/// axis map.
 pub(crate) fn affine_index(map: &AxisMap, index: &Index) -> Affine {
     let sum = |sum: Affine, (axis, factor): &(usize, i64)| sum.plus(&index[*axis], *factor);
     map.terms.iter().fold(Affine::default(), sum).moved(map.offset)

@@ -6,7 +6,7 @@ use crate::loop_ir::{Arg, ScalarId};
 use crate::lower::graph::NodeId;
 use cranelift_entity::SecondaryMap;
 
-/// Removes stores of nodes that need no memory, and scalars without readers, from the last statement to the
+/// Removes stores of nodes that need no memory, and scalars without readers, going from the last statement to the
 /// first. `live` marks the scalars that later statements read.
 pub(crate) fn sweep(
     code: &mut Vec<Tree>,

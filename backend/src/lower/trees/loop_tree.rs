@@ -1,9 +1,9 @@
 //! Loop trees: the program under construction, like [`crate::loop_ir`], but in terms of graph nodes instead
 //! of buffers.
 //!
-//! Whether a node needs memory is known only after all its readers have been emitted, and the place of
-//! the memory only after that. So stores and loads name a node and the index of the element. Every
-//! definition emits a store; stores of nodes that are never loaded are removed in the end.
+//! Whether a node needs memory is known only after all its readers have been emitted, and the address of the memory
+//! only after that. So stores and loads name a node and the index of the element. Every definition emits a store;
+//! stores of nodes that are never loaded are removed at the end.
 
 use super::affine::{Affine, Index};
 use crate::loop_ir::{Arg, IndexId, ScalarId, VarId};
@@ -33,7 +33,7 @@ pub(crate) enum Def {
 /// A statement of a loop tree.
 #[derive(Clone, Debug)]
 pub(crate) enum Tree {
-    /// A statement that only groups statements into a block with a scope of its own; no loop.
+    /// A block with a scope of its own, which is no loop and runs once.
     Nest(Vec<Tree>),
     For {
         index: IndexId,
@@ -63,9 +63,9 @@ pub(crate) enum Tree {
         value: Arg,
         guard: Option<Arg>,
     },
-    /// A contraction computed by a call of the matrix library.
+    /// A call of the matrix library that computes a contraction.
     Contract(Product),
-    /// A region: a call, a branch or a loop.
+    /// A region: a call, a branch, a loop or an external function.
     Region(RegionStep),
 }
 
@@ -89,7 +89,7 @@ pub(crate) struct Product {
     pub(crate) lhs: NodeMatrix,
     pub(crate) rhs: NodeMatrix,
     pub(crate) out: NodeMatrix,
-    /// The axes around the product: extent, and strides in lhs, rhs and out, as in a
+    /// The axes around the product, each with its extent and the strides in lhs, rhs and out, as in a
     /// [`Contract`](crate::loop_ir::Contract).
     pub(crate) batch: Vec<(usize, i64, i64, i64)>,
 }
@@ -103,7 +103,7 @@ pub(crate) struct Span {
     pub(crate) elements: usize,
 }
 
-/// A region (call, branch or loop) as a step, with the memory that it reads and writes.
+/// A region (call, branch or loop) as a top-level statement (step), with the memory that it reads and writes.
 #[derive(Clone, Debug)]
 pub(crate) struct RegionStep {
     /// The node of the first result, which identifies the region even if it has no results.

@@ -1,5 +1,5 @@
-//! Loop trees: the loops, scalars and accesses of a kernel before its nodes have buffers; their index arithmetic and
-//! checks.
+//! Loop trees: the loops, scalars and accesses of a kernel before buffers are assigned to nodes; their index arithmetic
+//! and checks.
 
 pub(crate) mod affine;
 pub(crate) mod dead_code;

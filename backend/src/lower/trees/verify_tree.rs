@@ -1,13 +1,15 @@
 //! The verifier of loop trees: checks the order of loads and stores.
 //!
-//! In loop trees every node has its own name. Afterwards an update in place and its base are one buffer,
-//! and loads of the two can no longer be distinguished. So these invariants are checked before buffers are assigned:
+//! In loop trees every node has its own name. After buffers are assigned, an update in place and its base (the array
+//! that it overwrites) are one buffer, and loads of the two can no longer be distinguished. So these invariants are
+//! checked before:
 //!
 //! - every load of a node comes after a store to it, and arguments are not stored to;
 //! - a node that takes over memory has the previous owner as its base, and no other node takes over this memory. The
 //!   previous owner is not a result. If it is an argument, the caller has donated it for this result;
-//! - all loads and stores of the previous owner come before the update's first store, and share no loop with
-//!   it, since the loop's next iteration would come after;
+//! - all loads and stores of the previous owner come before the first store of the update that takes over its memory,
+//!   and share no loop with this store, since the next iteration of the loop would access the previous owner after the
+//!   store;
 //! - effects happen once, in program order;
 //! - a node that must come after a (forward or reverse) pass runs in a step after all steps of that pass;
 //! - no loop is empty.
@@ -89,7 +91,8 @@ fn faults(
     w.faults
 }
 
-/// Follows the nodes that take over the memory of `from`, each from the previous one, and returns the last.
+/// Starts with the memory of `from` and follows the nodes that take it over, one from the other. Returns the last of
+/// these nodes.
 fn last_taker(
     graph: &Graph,
     takes_over: &SecondaryMap<NodeId, Option<NodeId>>,
@@ -221,7 +224,8 @@ impl Walk<'_> {
         merge_access(&mut self.stores[node], self.clock, &self.loops);
     }
 
-    /// Checks the order of passes. Updates are exempt: they may wait until their base has been read.
+    /// Checks the order of passes. Updates are exempt: they may run later, after all readers of their base (the array
+    /// that they overwrite).
     fn passes(&mut self) {
         let required_passes = phase_order::required_passes(self.graph);
         let mut last: BTreeMap<u8, (usize, NodeId)> = BTreeMap::new();
@@ -266,8 +270,8 @@ mod tests {
     use cranelift_entity::PrimaryMap;
     use tapeloom_ir::{Dtype, Literal, parse_module};
 
-    /// Returns a graph with two updates, `u` and `v`, of one array `e`. Only one of the two may take over the
-    /// memory of `e`; the other one must copy `e` before.
+    /// Returns a graph with two updates, `u` and `v`, of one array `e`. Only one of the two may take over the memory of
+    /// `e`; the other one must copy `e` before.
     fn graph() -> Graph {
         let text = "
 func @f(%0: f64[100], %1: i64[]) -> (f64[100], f64[100]) {
@@ -346,8 +350,8 @@ func @f(%0: f64[100], %1: i64[]) -> (f64[100], f64[100]) {
 
     #[test]
     fn sound_trees_have_no_faults() {
-        // The verifier must accept these trees: `v` copies `e`, and then `u` takes over the memory of `e`, which has no
-        // later reader.
+        // The verifier must accept these trees. In the first, `v` copies `e`, and then `u` takes over the memory of
+        // `e`, which has no later reader. In the second, both updates copy `e`.
         assert_eq!(found("(<x >e) (<e >v) >v >u <v <u", &[('u', 'e')]), [""; 0]);
         assert_eq!(found("(<x >e) (<e >v) (<e >u) >u >v", &[]), [""; 0]);
     }
