@@ -30,7 +30,7 @@ use tapeloom_ir::Loc;
 pub struct Profile {
     /// The name of the program.
     pub name: String,
-    /// The parts, in the order of the program; those of called functions come last.
+    /// The measured parts, in the order of the program; the parts of called functions come last.
     pub rows: Vec<ProfileRow>,
     /// The number of calls of the program that were measured.
     pub calls: u64,
@@ -101,7 +101,7 @@ impl Profile {
     }
 
     /// Returns the time that belongs to no measured part of the program: the time before the first part of a call, and
-    /// that of the statements after the last part.
+    /// the time of the statements after the last part.
     pub fn rest(&self) -> Duration {
         self.total.saturating_sub(self.rows.iter().map(|row| row.time).sum())
     }

@@ -36,7 +36,8 @@ pub struct Plan {
     /// The tapes that exist only while one step (top-level statement) runs, because a forward pass and its reverse pass
     /// both lie in that step (in an iteration of a loop, in a branch, or in a called function).
     pub inside: Vec<TapeInStep>,
-    /// The scratch memory of steps that call functions, in addition to the buffers that these steps read and write.
+    /// The scratch memory of steps (top-level statements) that call functions, in addition to the buffers that these
+    /// steps read and write.
     pub workspaces: Vec<StepWorkspace>,
 }
 
@@ -57,9 +58,10 @@ pub struct StepWorkspace {
 pub struct TapeInStep {
     /// The index of the step in the program.
     pub step: usize,
-    /// The largest number of bytes that the step's residuals take at one time.
+    /// The largest number of bytes that the residuals inside the step take at one time.
     pub bytes: usize,
-    /// The table rows of the buffers of the tape inside the step, including those of nested steps.
+    /// The table rows of the buffers of the tape inside the step (top-level statement), including those of nested
+    /// statements.
     pub rows: Vec<Row>,
 }
 
@@ -89,8 +91,8 @@ pub struct Row {
     pub first: usize,
     /// The index of the last step (top-level statement) that reads or writes the buffer.
     pub last: usize,
-    /// The name of the primitive whose output the buffer holds; of the first one, if several equations write the
-    /// buffer.
+    /// The name of the primitive whose output the buffer holds. If several equations write the buffer, the name of the
+    /// first equation's primitive.
     pub primitive: &'static str,
     /// The user's source line of the equation whose output the buffer holds.
     pub location: Loc,
@@ -198,7 +200,7 @@ impl Row {
 }
 
 impl StepWorkspace {
-    /// Returns the cells of the printed memory plan's row for the step's scratch memory.
+    /// Returns the cells of the printed memory plan's row for the scratch memory of a step (top-level statement).
     pub(crate) fn cells(&self) -> [String; 7] {
         let StepWorkspace { step, offset, bytes } = *self;
         let [buffer, ty, line] = [const { String::new() }; 3];
@@ -282,7 +284,8 @@ impl Plan {
             let own: usize = alive.map(|row| row.ty.bytes()).sum();
             own + inside.map(|inside| inside.bytes).sum::<usize>()
         };
-        // The maximum is reached in a step where a residual's lifetime begins, or in a step with a tape inside it.
+        // The maximum is reached in a step (top-level statement) where a residual's lifetime begins, or in a step with
+        // a tape inside it.
         let steps = rows().map(|row| row.first).chain(self.inside.iter().map(|i| i.step));
         steps.map(at).max().unwrap_or(0)
     }

@@ -37,13 +37,13 @@ pub struct TapePlan<'p> {
 }
 
 impl<'p> TapePlan<'p> {
-    /// Returns the table of a program that has no memory plan. It has no rows.
+    /// Returns the table of a program that has no memory plan. The table has no rows.
     pub fn empty() -> TapePlan<'p> {
         static NO_PLAN: LazyLock<Plan> = LazyLock::new(Plan::default);
         TapePlan { plan: &NO_PLAN, layout: None }
     }
 
-    /// Combines a memory plan with the layout by which its tape would be streamed.
+    /// Combines a memory plan with the layout by which the program's tape would be streamed.
     pub(crate) fn of(plan: &'p Plan, layout: Option<Layout>) -> TapePlan<'p> {
         TapePlan { plan, layout }
     }
@@ -87,8 +87,9 @@ impl<'p> TapePlan<'p> {
         &self.plan.rematerialized
     }
 
-    /// Draws the lifetimes and offsets of the workspace as an SVG picture. Steps run to the right and memory upward.
-    /// Each buffer and each step's scratch memory is a rectangle, red for the tape, with its table row as the title.
+    /// Draws the lifetimes and offsets of the workspace as an SVG picture. Steps (top-level statements) run to the
+    /// right and memory upward. Each buffer and each step's scratch memory is a rectangle, red for the tape, with its
+    /// table row as the title.
     pub fn to_svg(&self) -> String {
         let (wide, high) = (800.0, 400.0);
         let steps = self.plan.steps.max(1) as f64;
@@ -119,7 +120,7 @@ impl<'p> TapePlan<'p> {
                 draw([row.first, row.last], [offset, row.ty.bytes()], colour, &title);
             }
         }
-        // Draw the scratch memory of steps, with the tape inside each step at the bottom.
+        // Draw the scratch memory of steps (top-level statements), with the tape inside each step at the bottom.
         for work in &self.plan.workspaces {
             let StepWorkspace { step, offset, bytes } = *work;
             let tape = self.inside().filter(|i| i.step == step).map(|i| i.bytes).sum::<usize>();
@@ -155,7 +156,7 @@ struct Line {
     /// The cells that are equal for all values of the line: value, representation, computing equation, and source
     /// lines of the reads.
     about: [String; 4],
-    /// The bytes of one of the values; `None` if the value is recomputed.
+    /// The number of bytes of one of the values; `None` if the value is recomputed.
     bytes: Option<usize>,
     /// The cells in which the values may differ, filled in for the first value: region, layer, buffer, place and
     /// steps.

@@ -59,11 +59,11 @@ pub(crate) struct Context {
 pub(crate) struct State {
     /// The number of records (each with one iteration's residuals) on the tape.
     pub(crate) length: u64,
-    /// The number of records for which memory (chunks) is allocated.
+    /// The number of records (one iteration's residuals each) for which memory is allocated.
     pub(crate) capacity: u64,
     /// Points to the array of pointers to the tape's chunks (blocks of records; `runtime/tape_memory.rs`).
     pub(crate) chunks: *const *mut u8,
-    /// The size of one record in bytes.
+    /// The size in bytes of one record (one iteration's residuals).
     pub(crate) record: u64,
 }
 
@@ -75,7 +75,7 @@ pub(crate) const TAPES: usize = std::mem::offset_of!(Context, tapes);
 pub(crate) const ROWS: usize = std::mem::offset_of!(Context, rows);
 /// The offset in bytes of the pointer to the cancellation flag in the context.
 pub(crate) const FLAG: usize = std::mem::offset_of!(Context, flag);
-/// The offset in bytes of the pointer to the records of dynamic tapes in the context. In compiled object files, the
+/// The offset in bytes of the pointer to the memory of dynamic tapes in the context. In compiled object files, the
 /// field points to the caller's arena, from which tape memory is taken.
 pub(crate) const RECORDS: usize = std::mem::offset_of!(Context, records);
 /// The offset in bytes of the pointer to the threads in the context. Compiled object files have no threads; there, the
@@ -98,7 +98,7 @@ impl Layout {
     }
 
     /// Returns the offset in bytes of the pointer to a buffer in the call record; `None` for a buffer in the frame or
-    /// in records of a tape, which has no pointer in the call record.
+    /// on a dynamic tape, which has no pointer in the call record.
     pub(crate) fn pointer(self, place: Place) -> Option<usize> {
         match place {
             Place::Input(n) => Some((2 + n) * WORD),

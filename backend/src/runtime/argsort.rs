@@ -35,8 +35,8 @@ pub(crate) unsafe extern "C" fn argsort(
         let of = Argsort { key, rows, n, columns, first, descending: descending != 0 };
         // The verifier has checked that the number of sorted sequences, `rows * columns`, does not overflow.
         let around = rows * columns;
-        // SAFETY: by the contract of this function, the memory has these sizes, and no other code accesses `places` and
-        // `scratch`.
+        // SAFETY: by the contract of this function, `x`, `places` and `scratch` point to memory of these sizes, and no
+        // other code accesses `places` and `scratch`.
         let (x, places, scratch) = unsafe {
             (
                 slice::from_raw_parts(x, around * n * key.bytes()),

@@ -30,7 +30,7 @@ pub(crate) struct Matrices {
     pub(crate) accumulate: i64,
     /// The number of partial sums of each element; 0 if the library chooses the order of summation.
     pub(crate) lanes: i64,
-    /// The number of `Batch` loops that follow in memory.
+    /// The number of `Batch` loops that lie in memory directly after this struct.
     batches: i64,
 }
 
@@ -55,8 +55,8 @@ impl Matrices {
 pub(crate) type Batch = [i64; 4];
 
 /// An iterator over all iterations of the batch loops. Yields the offsets of lhs, rhs and out in elements, and whether
-/// the iteration is the first that writes its matrix `out` (loops that do not move `out` write one matrix again, to add
-/// to it).
+/// the iteration is the first that writes its matrix `out`. (Batch loops that do not move `out` write one matrix
+/// several times; the later iterations add to the matrix.)
 pub(crate) struct Steps<'a> {
     batches: &'a [Batch],
     index: SmallVec<[i64; 4]>,
@@ -143,7 +143,8 @@ pub(crate) unsafe extern "C" fn contract_f32(
     })
 }
 
-/// Calls `callback` and returns `DONE`, or `PANICKED` if it panics. Clears the upper halves of the vector registers.
+/// Calls `callback` and returns `DONE`, or `PANICKED` if the callback panics. Clears the upper halves of the vector
+/// registers.
 pub(crate) fn status(callback: impl FnOnce()) -> i32 {
     let status = match catch_unwind(AssertUnwindSafe(callback)) {
         Ok(()) => DONE,

@@ -27,12 +27,12 @@ const KEPT: usize = 16 << 20;
 /// The least bytes of an allocation before which the system's available memory is checked.
 const LARGE: usize = 64 << 20;
 
-/// The status of a call that could not allocate memory for its tape records.
+/// The status of a call that could not allocate memory for its dynamic tapes.
 pub(crate) const NO_ROOM: i32 = 2;
-/// The status of a call that read a tape record that does not exist.
+/// The status of a call that read a record (one iteration's residuals) that does not exist on the tape.
 pub(crate) const NO_RECORD: i32 = 3;
 
-/// The memory of the records of all dynamic tapes of a program, for one call at a time.
+/// The memory of all dynamic tapes of a program, for one call at a time.
 pub(crate) struct Records {
     pub(crate) states: Box<[State]>,
     tables: Box<[[*mut u8; CHUNKS]]>,
@@ -46,7 +46,8 @@ pub(crate) struct Records {
 unsafe impl Send for Records {}
 
 impl Records {
-    /// Creates the memory of tapes that have no records yet; `record_bytes` has the size of a record for each tape.
+    /// Creates the memory of dynamic tapes that have no records (one iteration's residuals each) yet; `record_bytes`
+    /// has the size of a record for each tape.
     pub(crate) fn of(record_bytes: &[usize]) -> Records {
         let tables: Box<[[*mut u8; CHUNKS]]> =
             record_bytes.iter().map(|_| [std::ptr::null_mut(); CHUNKS]).collect();
@@ -61,13 +62,13 @@ impl Records {
         Records { states, tables, blocks, refused: None }
     }
 
-    /// Allocates all chunks (blocks of records) up to the one that holds record `index`. Returns whether there was
-    /// enough memory.
+    /// Allocates all chunks (blocks of records) up to the chunk that holds record `index` (the residuals of one
+    /// iteration). Returns whether there was enough memory.
     fn allocate_up_to(&mut self, tape: usize, index: u64) -> bool {
         let record = self.states[tape].record as usize;
         while self.states[tape].capacity <= index {
             let first = chunk(self.states[tape].capacity);
-            // Allocate consecutive chunks together, until they have at least `BLOCK` bytes.
+            // Allocate consecutive chunks (blocks of records) together, until they have at least `BLOCK` bytes.
             let (mut end, mut records) = (first, 0usize);
             while end < CHUNKS && (end == first || records.saturating_mul(record.max(1)) < BLOCK) {
                 records += 1 << (end / 4);
@@ -110,12 +111,13 @@ impl Records {
         problem
     }
 
-    /// Returns the number of bytes allocated for the records of all tapes.
+    /// Returns the number of bytes allocated for all dynamic tapes.
     pub(crate) fn bytes(&self) -> usize {
         self.blocks.iter().flatten().map(|b| size_of_val(b.as_slice())).sum()
     }
 
-    /// Removes the records of all tapes before the next call, and frees the memory if it exceeds `KEPT` bytes.
+    /// Removes the records (one iteration's residuals each) of all tapes before the next call, and frees the memory if
+    /// it exceeds `KEPT` bytes.
     pub(crate) fn empty(&mut self) {
         let large = self.bytes() > KEPT;
         for (tape, state) in self.states.iter_mut().enumerate() {
@@ -142,20 +144,21 @@ fn is_there(bytes: usize) -> bool {
     bytes / 1024 < available.saturating_add(of("SwapFree:").unwrap_or(0))
 }
 
-/// Returns the size of a record in bytes, for each tape of the program.
+/// Returns the size in bytes of a record (one iteration's residuals), for each dynamic tape of the program.
 pub(crate) fn sizes(program: &Program) -> Vec<usize> {
     program.tapes.values().map(|t: &Tape| t.record).collect()
 }
 
-/// Allocates chunks up to the one that holds record `index`, and returns a status (0, or `NO_ROOM`).
+/// Allocates chunks (blocks of records) up to the chunk that holds record `index`, and returns a status (0, or
+/// `NO_ROOM`).
 ///
 /// # Safety
 /// `context` is that of the call, and no other code uses the call's records meanwhile. `tape` is the number of a
 /// dynamic tape of the program.
 pub(crate) unsafe extern "C" fn grow(context: *const Context, tape: i64, index: i64) -> i32 {
     let grown = catch_unwind(AssertUnwindSafe(|| {
-        // SAFETY: by the contract of this function, `context` is that of the call, and no other code uses its records
-        // meanwhile.
+        // SAFETY: by the contract of this function, `context` is that of the call, and no other code uses the call's
+        // records meanwhile.
         let records = unsafe { &mut *(*context).records.cast::<Records>() };
         records.allocate_up_to(tape as usize, index as u64)
     }));

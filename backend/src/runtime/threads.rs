@@ -26,11 +26,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tapeloom_ir::fault::{Fault, planted};
 
-/// The machine code of a piece: gets the values that the loop's body reads from outside, the number of the piece, and
-/// the private memory of the piece. Returns a status (0: success).
+/// The machine code of a piece (an iteration of a concurrent loop): gets the values that the loop's body reads from
+/// outside, the number of the piece, and the private memory of the piece. Returns a status (0: success).
 type Piece = unsafe extern "C" fn(*const u64, i64, *mut u8) -> i32;
 
-/// The longest time that a helper waits for the next loop of its call: about the run time of one piece.
+/// The longest time that a helper thread waits for the next loop of its call: about the run time of one iteration.
 const PATIENCE: Duration = Duration::from_micros(50);
 
 /// The largest number of tasks of one thread that may wait in the queue of a thread pool.
@@ -38,7 +38,7 @@ const QUEUED: usize = 64;
 
 /// The threads of one call of a program.
 pub(crate) struct Threads {
-    /// The largest number of pieces that run at the same time, one on each thread.
+    /// The largest number of pieces (iterations of a concurrent loop) that run at the same time, one on each thread.
     most: usize,
     /// Points to the private memory of the calling thread (thread 0). The private memory of thread t is `t * stride`
     /// bytes further.
@@ -68,8 +68,8 @@ impl Drop for Threads {
 struct Team {
     /// [`CLOSED`], [`ENDED`], or the number of the open loop: 2, 3, ..
     state: AtomicUsize,
-    /// The number of the last loop that was opened. A helper compares it with the loops that it has entered, so that it
-    /// enters each loop once.
+    /// The number of the last loop that was opened for helpers. A helper compares this number with the loops that it
+    /// has entered, so that it enters each loop once.
     opened: AtomicUsize,
     /// The number of helpers that read `job`, or that are checking whether they may read it.
     inside: AtomicUsize,
@@ -77,18 +77,19 @@ struct Team {
     helpers: AtomicUsize,
     /// The number of helpers that have entered the open loop. A helper's number selects its private memory.
     entered: AtomicUsize,
-    /// The number of the next piece.
+    /// The number of the next piece (iteration of the open loop) to run.
     next: AtomicUsize,
-    /// The first piece that failed, with its status.
+    /// The number of the first piece (iteration of the open loop) that failed, with its status.
     failed: Mutex<Option<(usize, i32)>>,
-    /// The open loop. Only the calling thread writes it, while the state is `CLOSED` and no helper is inside.
+    /// The loop that helpers may enter. Only the calling thread writes this field, while the state is `CLOSED` and no
+    /// helper is inside.
     job: UnsafeCell<Job>,
 }
 
 const CLOSED: usize = 0;
 const ENDED: usize = 1;
 
-/// The machine code of a loop's pieces, with its operands.
+/// The machine code of a concurrent loop's pieces (iterations), with its operands.
 #[derive(Clone, Copy)]
 struct Job {
     piece: Piece,
@@ -100,20 +101,20 @@ struct Job {
     threads: usize,
 }
 
-// SAFETY: `job` is written only by the calling thread, while no helper reads it (see the field). Its pointers are passed
-// to `piece` only. Pieces of a verified concurrent loop access no element that another piece writes, and each thread has
-// private memory of its own.
+// SAFETY: `job` is written only by the calling thread, while no helper reads it. The pointers in `job` are passed to
+// `piece` only. Iterations of a verified concurrent loop access no element that another iteration writes, and each
+// thread has private memory of its own.
 unsafe impl Send for Team {}
 // SAFETY: as for `Send`: only the calling thread writes `job`, and no helper reads it meanwhile.
 unsafe impl Sync for Team {}
 
-/// Runs `pieces` pieces, and returns the status of the first one that failed, or `DONE`. If a piece fails, pieces after
-/// it may not run.
+/// Runs `pieces` pieces (iterations of a concurrent loop), and returns the status of the first piece that failed, or
+/// `DONE`. If a piece fails, pieces after it may not run.
 ///
 /// # Safety
 /// `context` is that of the call. Its `threads` have private memory of the program's size, aligned to 64 bytes, which
 /// nothing else uses meanwhile. `piece` is machine code of a verified concurrent loop with this number of pieces, and
-/// `captured` points to the values that it reads.
+/// `captured` points to the values that the code reads.
 pub(crate) unsafe extern "C" fn run_pieces(
     context: *const Context,
     piece: Piece,
@@ -141,7 +142,7 @@ pub(crate) unsafe extern "C" fn run_pieces(
 }
 
 impl Job {
-    /// Runs one piece with the private memory of a thread.
+    /// Runs one piece (iteration of a concurrent loop) with the private memory of a thread, and returns its status.
     ///
     /// # Safety
     /// As for [`run_pieces`]; `thread` is below `threads`, and no other piece uses the private memory of `thread`
@@ -183,7 +184,8 @@ impl Team {
         })
     }
 
-    /// Runs the pieces of a loop on this thread and on at most `helpers` others.
+    /// Runs the pieces (iterations) of a loop on this thread and on at most `helpers` other threads. Returns the status
+    /// of the first piece that failed, or `DONE`.
     ///
     /// # Safety
     /// As for [`run_pieces`]; only one thread calls this function at a time.
@@ -209,7 +211,7 @@ impl Team {
         unsafe { self.work(&job, 0) };
         self.state.store(CLOSED, SeqCst);
         // From here on, a helper that looks at the loop finds it closed. Helpers that entered before are running their
-        // last piece.
+        // last piece (iteration).
         let mut spins = 0_u32;
         while self.inside.load(SeqCst) != 0 {
             spins += 1;
@@ -223,7 +225,7 @@ impl Team {
         failed.map_or(DONE, |(_, status)| status)
     }
 
-    /// Runs pieces until none is left.
+    /// Runs pieces (iterations of the loop) until none is left.
     ///
     /// # Safety
     /// As for [`run_pieces`], for the open loop; no other thread runs pieces under the number `thread`.
@@ -244,7 +246,7 @@ impl Team {
         }
     }
 
-    /// Runs pieces of the call's loops, until the call ends or no loop is opened for a while.
+    /// Runs iterations of the call's loops, until the call ends or no loop is opened for a while.
     fn help(&self) {
         let mut last = CLOSED;
         let mut since = Instant::now();
@@ -264,8 +266,8 @@ impl Team {
             }
             self.inside.fetch_add(1, SeqCst);
             if self.state.load(SeqCst) == state {
-                // SAFETY: the loop is open, and the calling thread does not close it before `inside` is 0 again. So
-                // `job` is not written meanwhile, and its pointers are valid.
+                // SAFETY: the loop is open, and the calling thread does not write `job` before `inside` is 0 again. So
+                // `job` does not change meanwhile, and its pointers are valid.
                 unsafe {
                     let job = *self.job.get();
                     let thread = 1 + self.entered.fetch_add(1, SeqCst);
@@ -334,8 +336,8 @@ mod tests {
         }
     }
 
-    /// Counts the piece in its element of the captured array. Checks that the private word keeps its value, which fails
-    /// if two pieces use the same private memory at the same time.
+    /// Counts the piece (iteration) in its element of the captured array. Checks that the private word keeps its value,
+    /// which fails if two pieces use the same private memory at the same time.
     unsafe extern "C" fn counts(captured: *const u64, piece: i64, private: *mut u8) -> i32 {
         // SAFETY: the tests below capture an array with an element for each piece, and private memory has 64 bytes for
         // each thread.

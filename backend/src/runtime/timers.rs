@@ -11,8 +11,8 @@ use crate::runtime::abi::Context;
 use cranelift_entity::EntityRef;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Adds the time since the previous lap of the call to a timer, and increases the timer's count of runs by one. If the
-/// clock fails, nothing is added.
+/// Adds the time since the previous reading of the clock in this call to a timer, and increases the timer's count of
+/// runs by one. If the clock fails, nothing is added.
 ///
 /// # Safety
 /// `context` is that of the call, and no other code uses its timers meanwhile.

@@ -10,9 +10,9 @@ use tapeloom_ir::{Amortization, Atom, Function, Memory, Module, PlanContext, Typ
 /// all its bytes, since it has to be saved.
 #[derive(Default)]
 pub(crate) struct ReadCosts {
-    /// Per value: the number of iterations over which the cost of saving its bytes is spread (its *share*). `None` for
-    /// a value that is free to read. Empty for a function without regions, since only the rules of equations with
-    /// regions ask for costs.
+    /// Per value: the number of iterations over which the cost of saving the value's bytes is spread (its *share*).
+    /// `None` for a value that is free to read. Empty for a function without regions, since only the rules of equations
+    /// with regions ask for costs.
     shares: SecondaryMap<ValueId, Option<Amortization>>,
     /// The planning context of the function. Its field `memory` says whether overwritten arrays count as memory, whose
     /// old elements cannot be read again.
@@ -38,8 +38,8 @@ impl ReadCosts {
                 OpClass::Cheap => !gives_floats(f, e),
                 OpClass::Writes | OpClass::Dear => false,
             };
-            // If an equation reads a part of an operand, the whole operand stays available, so its cost is spread
-            // over the parts that it contains.
+            // If an equation reads a part of an operand, the whole operand stays available, so the operand's cost is
+            // spread over the parts that it contains.
             let elements = |ty: &Type| ty.as_array().map_or(1, |ty| ty.shape.elements().max(1));
             let part = e.outputs.iter().map(|o| elements(&f.types[*o])).sum::<usize>().max(1);
             let share = |a: &Atom| found.share(*a).apart(elements(&f.type_of(*a)).div_ceil(part));

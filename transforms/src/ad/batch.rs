@@ -43,8 +43,8 @@ pub(crate) fn derive(
         b.at(f.origin(i));
         let x = map.all(&e.operands);
         let mask: Vec<bool> = e.operands.iter().map(|a| a.value().is_some_and(|v| on[v])).collect();
-        // An equation with an ordered effect (a print, a check) must perform it once for every batch member, even
-        // if no operand is batched.
+        // An equation with an ordered effect (a print, a check) must perform the effect once for every batch member,
+        // even if no operand is batched.
         let seen = b.with_module(|m| e.op.effects(m)) == Effects::Ordered;
         if !mask.contains(&true) && !seen {
             map.define(e, b.copy(&f, i, x));

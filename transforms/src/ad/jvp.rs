@@ -40,7 +40,7 @@ pub(crate) enum Mode<'a> {
     Jvp,
     /// The linearize rule: every equation that it emits is independent of the tangents or linear in them.
     Linearize {
-        /// Per parameter: the cost, for the linear function, of reading it as a residual.
+        /// Per parameter: the cost, for the linear function, of reading the parameter as a residual.
         shares: &'a [Amortization],
     },
 }

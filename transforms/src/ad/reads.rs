@@ -23,8 +23,8 @@ use cranelift_entity::SecondaryMap;
 use tapeloom_ir::prim::{AxisMap, Lowering, Piece, Ranges, Reads};
 use tapeloom_ir::{Atom, Equation, Function, Module, Shape, Tensor, ValueId};
 
-/// The largest number of elements of an index array that the read analysis evaluates at compile time. Along an
-/// axis, it also lists at most that many indices one by one.
+/// The largest number of elements of an index array that the read analysis evaluates at compile time. The analysis also
+/// lists at most that many indices one by one along an axis.
 const INDICES: usize = 1024;
 
 /// Per value: the box of its elements that the differentiated part reads; `None` if that part reads no element.

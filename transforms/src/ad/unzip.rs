@@ -116,8 +116,8 @@ pub(crate) fn cut(
         there[p] = Some(Residual::Parameter(i));
     }
 
-    // The results of the first function: those that the caller asked for, then the values saved for the second
-    // function, in the order in which it reads them.
+    // The results of the first function: the results that the caller asked for, then the values saved for the second
+    // function, in the order in which the second function reads them.
     let mut outputs = cut.known.to_vec();
     let mut residuals = Vec::new();
     let readers = f.equations.iter().zip(&halves.equations).filter(|(_, h)| **h == Half::Rest);

@@ -122,8 +122,8 @@ pub(crate) fn derive(
         return Ok(of);
     }
     let mut best = search.fewest(f)?;
-    // The plan `best` recomputes straight-line code between loops as a whole. Recompute it in segments instead, if
-    // iterations then run at most `MORE` times as often.
+    // The plan `best` recomputes straight-line code between loops as a whole. Recompute this code in segments instead,
+    // if iterations then run at most `MORE` times as often.
     let pieces = segments::plans(search.module, &whole, bytes / 2, 0).into_iter().next();
     if let (Some(pieces), Some((least, _))) = (pieces, &best) {
         let (f, least) = (pieces.cut(search.module, &whole)?, *least);
@@ -149,14 +149,14 @@ struct SearchPoint {
     /// The fraction of the iterations of an outermost loop, counted from its last, that save their residuals; in
     /// units of 1 / [`SHARES`].
     share: usize,
-    /// A lower bound on the reruns per iteration of loops with a dynamic trip count: they get no more carries than
-    /// suffice for this number.
+    /// A lower bound on the reruns per iteration of loops with a dynamic trip count: such a loop gets no more carries
+    /// than suffice for this number.
     least: usize,
 }
 
 impl SearchPoint {
-    /// Estimates how often an iteration runs forward in all. If the iterations of each loop level run k times,
-    /// those of the innermost loops run k to the power of the number of levels.
+    /// Estimates how often an iteration runs forward in all. If the iterations of each loop level run k times, the
+    /// iterations of the innermost loops run k to the power of the number of levels.
     fn iterations(self, module: &Module, f: FuncId) -> f64 {
         (1.0 + self.reruns(module, f)).powi(self.level as i32 + 1)
     }
@@ -190,9 +190,9 @@ impl SearchPoint {
         if self.level == 0 && n >= 2 * self.block { (n / self.block, self.block) } else { (n, 1) }
     }
 
-    /// Returns the number of saved carries of a loop with `iterations` blocks. Memory for them is allocated before the
-    /// first iteration. So a loop with a dynamic trip count gets no more carries than suffice for `self.least` reruns
-    /// per iteration. Otherwise even a short loop would use up a generous budget.
+    /// Returns the number of saved carries of a loop with `iterations` blocks. Memory for saved carries is allocated
+    /// before the first iteration. So a loop with a dynamic trip count gets no more carries than suffice for
+    /// `self.least` reruns per iteration. Otherwise even a short loop would use up a generous budget.
     fn carries(self, iterations: usize, trip: &TripCount) -> usize {
         let least = match trip {
             TripCount::Static(_) => 1,
@@ -256,8 +256,8 @@ impl Search<'_> {
                 if block > 1 {
                     continue;
                 }
-                // If no loop has a static trip count, no last iterations can save their residuals either. So no other
-                // plan has fewer reruns.
+                // If no loop has a static trip count, the last iterations cannot save their residuals, because their
+                // number is not known. So no other plan has fewer reruns.
                 if let (0, Some(of)) = (level, self.loops(f, at(0))?) {
                     return Ok(Some((at(0).iterations(self.module, f), of)));
                 }
@@ -301,7 +301,7 @@ impl Search<'_> {
                 let at = SearchPoint { block, share, ..point };
                 match self.loops(f, at)? {
                     Some(of) => (best, low) = ((at, of), share),
-                    // If the next larger share does not fit, the current one is the largest for this block size.
+                    // If the next larger share does not fit, the current share is the largest for this block size.
                     None if low + 1 == share => break,
                     None => high = share,
                 }
@@ -357,7 +357,7 @@ impl Search<'_> {
             }
             let enough = match tape {
                 Tape::Bytes(bytes) => bytes <= self.bytes,
-                // A dynamic tape fits an unlimited budget only.
+                // A dynamic tape fits an unlimited budget only, since the size of the tape is not known.
                 Tape::Unbounded(_) => self.bytes == u64::MAX,
             };
             if enough {
@@ -380,7 +380,7 @@ impl Search<'_> {
         let made = made.fold(0u64, u64::saturating_add);
         match tape_size::tape_of(self.module, of) {
             Tape::Bytes(tape) => whole && made.saturating_add(tape) <= self.bytes,
-            // A dynamic tape fits an unlimited budget only.
+            // A dynamic tape fits an unlimited budget only, since the size of the tape is not known.
             Tape::Unbounded(_) => self.bytes == u64::MAX,
         }
     }
@@ -466,7 +466,7 @@ fn levels(module: &Module, f: FuncId) -> usize {
     deepest
 }
 
-/// Returns whether some loop at most `level` levels below the outermost one has a static trip count.
+/// Returns whether some loop at most `level` levels below the outermost loop has a static trip count.
 fn has_known_iterations(module: &Module, f: FuncId, level: usize) -> bool {
     let mut open: OrderedSet<(FuncId, usize)> = OrderedSet::default();
     open.insert((f, level));

@@ -33,7 +33,7 @@ pub(super) const UNIT: f64 = 16.0;
 /// The number of times that a saved byte moves between cache and core.
 pub(super) const MOVES: f64 = 3.0;
 
-/// The lowest price of saving a value, in sixteenths of an addition. It is above 0, the price of free
+/// The lowest price of saving a value, in sixteenths of an addition. This price is above 0, the price of free
 /// recomputation, so that values that are free to recompute are not saved.
 const LEAST: u64 = 1;
 
@@ -56,8 +56,8 @@ pub(super) struct Prices {
 pub(super) struct Reads<'a> {
     /// The values that the linear function reads.
     pub(super) values: &'a [ValueId],
-    /// The number of results of the forward function that are results of the original function; they come first, then
-    /// the residuals.
+    /// The number of results of the forward function that are results of the original function; these results come
+    /// first, then the residuals.
     pub(super) results: usize,
 }
 
@@ -168,8 +168,8 @@ pub(super) fn is_little(ty: &ArrayType, together: bool) -> bool {
     together && ty.bytes() <= NEAR_BYTES
 }
 
-/// Returns, per value of a loop's body, whether it is the same in all iterations: whether it depends only on parameters
-/// that are the same in all iterations.
+/// Returns, per value of a loop's body, whether the value is the same in all iterations: whether it depends only on
+/// parameters that are the same in all iterations.
 pub(super) fn constants(
     module: &Module,
     f: &Function,

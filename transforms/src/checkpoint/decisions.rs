@@ -38,8 +38,8 @@ pub(super) fn decisive(module: &Module, f: FuncId) -> Vec<bool> {
     followed(module, f, &vec![false; f.results.len()])
 }
 
-/// Returns, per parameter of `f`, whether it affects a decision in `f`, or a decision in the caller through one of
-/// the results marked in `results`.
+/// Returns, per parameter of `f`, whether the parameter affects a decision (a discontinuous function of floats) in `f`,
+/// or a decision in the caller through one of the results marked in `results`.
 fn followed(module: &Module, f: &Function, results: &[bool]) -> Vec<bool> {
     let mut by: SecondaryMap<ValueId, bool> = SecondaryMap::with_capacity(f.types.len());
     let decided = f.results.iter().zip(results).filter(|(_, on)| **on);
@@ -55,8 +55,8 @@ fn followed(module: &Module, f: &Function, results: &[bool]) -> Vec<bool> {
     f.all_params().map(|p| by[p]).collect()
 }
 
-/// Returns, per operand of `e`, whether a decision depends on it, in `e` or later. `outputs` says, per output of `e`,
-/// whether a later decision depends on the output.
+/// Returns, per operand of `e`, whether a decision (a discontinuous function of floats) depends on the operand, in `e`
+/// or later. `outputs` says, per output of `e`, whether a later decision depends on the output.
 fn operands(module: &Module, f: &Function, e: &Equation, outputs: &[bool]) -> Vec<bool> {
     let all = |on: bool| vec![on; e.operands.len()];
     let any = outputs.contains(&true);
@@ -85,7 +85,7 @@ fn operands(module: &Module, f: &Function, e: &Equation, outputs: &[bool]) -> Ve
 }
 
 /// Returns, per operand of a loop, whether a decision (a discontinuous function of floats) in any of its iterations
-/// depends on it.
+/// depends on the operand.
 fn of_iterations(
     module: &Module,
     body: FuncId,
@@ -127,7 +127,7 @@ fn of_iterations(
     }
 }
 
-/// Returns whether `f`, or a function that it runs, contains a decision.
+/// Returns whether `f`, or a function that it runs, contains a decision (a discontinuous function of floats).
 fn within(module: &Module, f: FuncId) -> bool {
     let f = module.function(f);
     let inside = |g| deeper(|| within(module, g));

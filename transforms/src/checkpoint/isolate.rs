@@ -49,8 +49,8 @@ enum Constant {
     Varied,
 }
 
-/// Isolates the linear function `of.lin` from the forward function, so that they share residuals alone. If `counted` (a
-/// byte budget counts the tape), the linear function also runs after the whole forward function.
+/// Isolates the linear function `of.lin` from the forward function, so that they share residuals alone. If `counted` is
+/// true, because a byte budget counts the tape, the linear function also runs after the whole forward function.
 pub(super) fn apart(
     module: &mut Module,
     mut of: LinearizeOf,
@@ -100,8 +100,8 @@ fn with_barriers(
     module.add(copy)
 }
 
-/// A value's properties in the linear function, by which `Isolation` decides whether it must be isolated from the
-/// forward function.
+/// The properties of a value in the linear function, by which `Isolation` decides whether the value must be isolated
+/// from the forward function.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 struct Properties {
     constant: Constant,
@@ -115,7 +115,7 @@ struct Properties {
 /// forward function.
 struct Isolation {
     done: OrderedMap<(FuncId, Vec<Properties>), FuncId>,
-    /// The kind of the barriers that are inserted: `rematerialize` (values may be recomputed behind it) or
+    /// The kind of the inserted barriers: `rematerialize` (values behind the barrier may be recomputed) or
     /// `after_forward` (readers run after the forward pass).
     mark: Mark,
 }
@@ -257,7 +257,7 @@ impl Constants {
         }
     }
 
-    /// Finds the constants that need a barrier: those that their reader takes from memory (`in_memory`), and
+    /// Finds the constants that need a barrier: constants that their reader takes from memory (`in_memory`), and
     /// results of arithmetic (`hidden`).
     fn read(&mut self, module: &Module, f: &Function) {
         let array = |v: ValueId| f.types[v].as_array().is_some_and(|ty| ty.shape.elements() > 1);

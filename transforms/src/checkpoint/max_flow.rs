@@ -12,7 +12,7 @@
 
 use std::collections::VecDeque;
 
-/// A capacity too large to be cut: it exceeds every minimum cut. As a price it forbids saving or recomputing.
+/// A capacity too large to be cut: it exceeds every minimum cut. An edge with this price forbids saving or recomputing.
 pub(super) const NEVER: u64 = u64::MAX / 4;
 
 /// A directed graph whose edges have capacities.

@@ -31,9 +31,9 @@ use tapeloom_ir::{
 /// arithmetic of the forward and the linear function.
 const MORE: f64 = 0.1;
 
-/// The size in bytes of a loop's residuals above which they do not stay in the cache of a core. Moving such residuals
-/// costs their full price, so the plan with the lowest price is chosen, without the limit [`MORE`] on recomputed
-/// arithmetic. The number is the same for all machine models, since the size of tapes depends on it.
+/// The size in bytes of a loop's residuals above which the residuals do not stay in the cache of a core. Moving such
+/// residuals costs their full price, so the plan with the lowest price is chosen, without the limit [`MORE`] on
+/// recomputed arithmetic. The number is the same for all machine models, since the size of tapes depends on it.
 const CACHE_BYTES: usize = 1 << 21;
 
 /// If a plan recomputes more arithmetic than [`MORE`] allows, the price of arithmetic is doubled, at most up to this
@@ -74,8 +74,8 @@ fn leaves_the_cache(f: &Function, reads: &Reads<'_>, terms: &PlanRequest) -> boo
     !terms.together && bytes.saturating_mul(terms.runs) > CACHE_BYTES
 }
 
-/// Returns, per equation of `f`, whether the cheapest plan at these prices recomputes it. `needed` are the values that
-/// the linear function reads.
+/// Returns, per equation of `f`, whether the cheapest plan at these prices recomputes the equation. `needed` are the
+/// values that the linear function reads.
 fn cheapest(f: &Function, prices: &Prices, needed: &[ValueId]) -> Vec<bool> {
     let mut network = Network::default();
     let (source, sink) = (network.node(), network.node());

@@ -76,7 +76,7 @@ pub(super) fn read_by_name(module: &Module, f: &Function, policy: &Policy) -> Fu
         let Lowering::Alias { mark, .. } = lowering else { continue };
         let (y, mut next) = (e.outputs[0], e.operands[0].value());
         of[y] = next;
-        // An argument is available without saving, so reads of it need not go through its name.
+        // An argument is available without saving, so reads of the argument need not go through its name.
         while let Some(v) = next.filter(|v| !f.params.contains(v)) {
             let name = mark.as_ref().and_then(Mark::name);
             if name.is_some_and(|name| asked.contains(name)) {

@@ -75,8 +75,9 @@ impl Widths {
         // on the rounding.
         let ways = self.ways(v, ty).into_iter().filter(|way| way.is_exact());
         let prices = ways.map(|way| match (way, self.bits) {
-            // The packed rows of several iterations share words, so the price is that of the packed bits, not of whole
-            // words. If arithmetic has a price, a comparison is recomputed rather than packed.
+            // The packed rows (one iteration's residual each) of several iterations share words, so the price is that
+            // of the packed bits, not of whole words. If arithmetic has a price, a comparison is recomputed rather than
+            // packed.
             (Packing::Words { width, .. }, Bits::Few) => {
                 let bits = moved(ty.shape.elements() as f64 * width as f64 / 8.0);
                 if self.weighed { bits + work(way, ty) } else { bits }
@@ -89,7 +90,8 @@ impl Widths {
     /// Returns the packings that may take fewer bytes for value `v` of type `ty` than its dtype.
     fn ways(&self, v: ValueId, ty: &ArrayType) -> Vec<Packing> {
         match (self.bits, ty.dtype) {
-            // A single number that one function computes and reads takes almost no memory, so it is not rounded.
+            // A single number that one function computes and reads takes almost no memory, so the number is not
+            // rounded.
             (Bits::Rounded, Dtype::F64) if self.together && ty.shape.elements() == 1 => Vec::new(),
             (Bits::Rounded, Dtype::F64) => vec![Packing::As(Dtype::F32)],
             (Bits::Whole, _) | (_, Dtype::F64 | Dtype::F32) => Vec::new(),
@@ -107,7 +109,7 @@ impl Widths {
         let bytes = moved(way.packed(ty).bytes() as f64);
         match (self.bits, way.is_exact()) {
             (Bits::Cheap | Bits::Rounded, true) => bytes + work(way, ty),
-            // Under a budget, or without a price of arithmetic, only bytes count.
+            // Under a byte budget, or without a price of arithmetic, only bytes count.
             (Bits::Few | Bits::Whole, _) | (Bits::Cheap | Bits::Rounded, false) => bytes,
         }
     }
@@ -177,7 +179,7 @@ pub(super) fn pack(
         let Some(packed) = packed[*value] else { continue };
         let place = match *residual {
             Residual::Kept(i) => i,
-            // The unpacked value remains a parameter or a result, so the packed one becomes another result.
+            // The unpacked value remains a parameter or a result, so the packed value becomes another result.
             Residual::Parameter(_) | Residual::Result(_) => {
                 results.push(packed);
                 results.len() - 1

@@ -46,8 +46,8 @@ pub(super) fn rewrite(
     forward.results.truncate(own);
     let mut residuals = Vec::new();
     let mut draft = Draft::new(lin.name.clone());
-    // The values that the linear function reads from the forward function: `read` has these values themselves, for the
-    // original equations; `behind` has them behind barriers, for the recomputed equations.
+    // For each value that the linear function reads from the forward function: `read` has the parameter that holds the
+    // value, for the original equations; `behind` has this parameter behind a barrier, for the recomputed equations.
     let [mut read, mut behind] = [ValueRemap::new(), ValueRemap::new()];
     let mut ask = |v: ValueId, read: &mut ValueRemap, draft: &mut Draft| {
         if read.knows(v) {

@@ -29,7 +29,7 @@ use tapeloom_ir::{
 /// The largest number of segments into which a function is cut, to recompute them one by one in the reverse pass.
 const MOST_PIECES: usize = 64;
 
-/// The largest number of plans that `plans` returns; the caller tries each.
+/// The largest number of plans (choices of cuts) that `plans` returns; the caller tries each.
 const TRIED: usize = 8;
 
 /// A plan that cuts the equations of a function into consecutive pieces, which the reverse pass recomputes one at a
@@ -43,7 +43,7 @@ pub(super) struct Pieces {
     recomputed: usize,
 }
 
-/// The estimated memory of a plan, in bytes.
+/// The estimated memory of a plan (a choice of cuts), in bytes.
 #[derive(Clone, Copy, Debug)]
 struct Estimate {
     /// Bytes that are alive between the forward and the reverse pass: values that cross cuts, and saved residuals.
@@ -82,7 +82,8 @@ pub(super) fn plans(module: &Module, f: &Function, bytes: u64, peak: u64) -> Vec
 
 /// The estimated bytes of a function's values and equations, on which plans depend.
 struct Code {
-    /// Per equation: the bytes of all equations before it that would be in memory if they were recomputed.
+    /// Per equation: the bytes of all equations before it, as far as their outputs would be in memory if they were
+    /// recomputed.
     before: Vec<u64>,
     /// Per value that is read: its bytes, and the indices of the equation that defines it and of its last reader.
     spans: Vec<(u64, usize, usize)>,
@@ -96,8 +97,8 @@ fn runs(e: &Equation) -> bool {
     e.op.regions().iter().any(|r| !matches!(r.role, Role::Ruled | Role::Rule))
 }
 
-/// Returns, per equation, the bytes of its outputs in memory if it is recomputed; 0 if its readers compute them in
-/// place.
+/// Returns, per equation, the bytes that its outputs take in memory if the equation is recomputed; 0 if the readers of
+/// the outputs compute them in place.
 fn sizes(module: &Module, f: &Function) -> Vec<u64> {
     let lowered: Vec<Lowering> = f.equations.iter().map(|e| e.lower(module, f)).collect();
     let mut read: SecondaryMap<ValueId, bool> = SecondaryMap::with_capacity(f.types.len());

@@ -15,16 +15,17 @@ use tapeloom_ir::{
     Builder, FuncId, Function, Module, OrderedSet, Problem, Type, ValueId, deeper, rebuild,
 };
 
-/// The number of iterations in a block: the number of bits of a 32-bit word, so that the rows of a block fill whole
-/// words even if each has one bit.
+/// The number of iterations in a block: the number of bits of a 32-bit word, so that the rows (one iteration's residual
+/// each) of a block fill whole words even if each has one bit.
 const WORD: usize = 32;
 
-/// The size in bytes up to which a stack is not counted, although it stays unpacked until its loop ends.
+/// The size in bytes up to which a stack (one residual of all iterations) is not counted, although it stays unpacked
+/// until its loop ends.
 const UNPACKED_BYTES: usize = 512;
 
-/// Returns the bytes that stacks of loops take while they are unpacked, in `f` and in all functions that it runs: a
-/// stack whose rows do not fill words is packed as a whole, so it is in memory unpacked before its packing and
-/// after its unpacking. Stacks of at most `UNPACKED_BYTES` do not count.
+/// Returns the bytes that stacks of loops (one residual of all iterations each) take while they are unpacked, in `f`
+/// and in all functions that it runs. A stack whose rows do not fill words is packed as a whole, so it is in memory
+/// unpacked before its packing and after its unpacking. Stacks of at most `UNPACKED_BYTES` do not count.
 pub(super) fn unpacked_bytes(module: &Module, f: FuncId) -> u64 {
     let mut open = OrderedSet::default();
     open.insert(f);
@@ -59,7 +60,8 @@ fn waiting_here(module: &Module, f: &Function) -> u64 {
             && let Some(bits) = e.outputs.first().and_then(|o| array(*o))
             && matches!(e.lower(module, f), Lowering::Alias { mark: Some(mark), .. } if mark.is_packed())
         {
-            // Rows are unpacked from words through an array with one word-sized integer per element.
+            // Rows (one iteration's residual each) are unpacked from words through an array with one word-sized integer
+            // per element.
             let words = bits.shape.elements() < stack.shape.elements();
             let first = if words && stack.dtype.bytes() > bits.dtype.bytes() {
                 stack.shape.elements().saturating_mul(bits.dtype.bytes())
@@ -75,7 +77,8 @@ fn waiting_here(module: &Module, f: &Function) -> u64 {
     waiting
 }
 
-/// Returns a copy of `f` whose loops run in blocks of `WORD` iterations, so that the rows of a block fill words.
+/// Returns a copy of `f` whose loops run in blocks of `WORD` iterations, so that the packed residuals of a block fill
+/// words.
 pub(super) fn in_blocks(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
     let f = module.get(f);
     let copy = rebuild(&f, |draft, i, operands| {
@@ -92,8 +95,8 @@ pub(super) fn in_blocks(module: &mut Module, f: FuncId) -> Result<FuncId, Proble
 }
 
 /// Returns whether the carries of a loop have at least twice the bytes of the elements that one iteration reads and
-/// writes. If so, blocks do not pay: the cotangents of elements are assembled from those of blocks, which takes
-/// more memory than unpacked bits.
+/// writes. If so, blocks do not pay: the cotangents of elements are assembled from the cotangents of blocks, which
+/// takes more memory than unpacked bits.
 fn carries_most(module: &Module, body: FuncId, spec: &LoopSpec) -> bool {
     let f = module.function(body);
     let bytes = |ty: &Type| ty.as_array().map_or(0, |ty| ty.bytes());

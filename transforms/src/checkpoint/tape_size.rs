@@ -144,8 +144,8 @@ fn recorded(module: &Module, lin: FuncId) -> Result<Vec<Part>, Loc> {
         for (k, v) in e.operands.iter().enumerate().filter_map(|(k, a)| Some((k, a.value()?))) {
             let lies = match of[v] {
                 Origin::Run => linear && !regions.is_empty() || rules,
-                // Slots for carries that the linear function allocates are not among the residuals. Other values
-                // computed here are alive only during the reverse pass of the equations that read them.
+                // Slots (memory for saved carries) that the linear function allocates are not among the residuals.
+                // Other values computed here are alive only during the reverse pass of the equations that read them.
                 Origin::Computed => places.contains(&k),
                 Origin::Param | Origin::Constant | Origin::Linear => false,
             };

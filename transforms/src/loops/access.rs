@@ -27,8 +27,8 @@ impl Access {
         (!part.sizes.contains(&0)).then_some(Access { part, starts })
     }
 
-    /// Returns an area that contains the box in every iteration; `None` if none is known. `same` returns whether the
-    /// elements of a value are the same in all iterations.
+    /// Returns an area that contains the box in every iteration; `None` if no such area is known. `same` returns
+    /// whether the elements of a value are the same in all iterations.
     pub(super) fn area(
         &self,
         known: &ValueFacts<'_>,

@@ -30,7 +30,7 @@ pub(super) struct BoxWrites {
     /// Per equation that reads or overwrites a box just written: the index of the earlier write (for an overwrite,
     /// only if no other equation reads the earlier write's output).
     before: Vec<Option<usize>>,
-    /// Per equation: the box that it writes; `None` if it writes none.
+    /// Per equation: the box (range of indices per axis) that the equation writes; `None` if it writes none.
     writes: Vec<Option<Write>>,
     /// Per write already copied to the new function: its array operand and its written value in the new function.
     made: Vec<Option<(Atom, Atom)>>,
@@ -84,8 +84,9 @@ impl BoxWrites {
         BoxWrites { before, writes, made }
     }
 
-    /// Returns the value to use for the output of equation `i` if it reads a box that was just written. If it
-    /// overwrites such a box, redirects its first operand to the array before the earlier write and returns `None`.
+    /// Returns the value to use for the output of equation `i` if the equation reads a box (range of indices per axis)
+    /// that was just written. If the equation overwrites such a box, redirects its first operand to the array before
+    /// the earlier write and returns `None`.
     pub(super) fn forwarded(&mut self, i: usize, operands: &mut Operands) -> Option<Atom> {
         if self.made.is_empty() {
             return None;

@@ -169,7 +169,8 @@ fn asks_with_effects(m: &Module, at: &Looped) -> bool {
     }
 }
 
-/// Returns, per parameter of the body that is not linear, whether it has the same value in all iterations.
+/// Returns, per ordinary (not linear) parameter of the body, whether the parameter has the same value in all
+/// iterations.
 fn constants(at: &Looped) -> Vec<bool> {
     let params = at.body.params.iter().zip(&at.spec.takes);
     let constant = params.map(|(p, slot)| match *slot {
@@ -193,12 +194,13 @@ struct Price {
 
 /// The facts about a loop that decide which of its equations move in front of it.
 struct Search {
-    /// Per parameter: whether it has the same value in all iterations.
+    /// Per parameter of the body: whether the parameter has the same value in all iterations.
     constant: Vec<bool>,
     /// The trip count, or an estimate of it if it is dynamic.
     trips: usize,
     /// Whether an equation may stay in the loop because all iterations together read few elements of its output. True
-    /// if the trip count is static and no other loop encloses this loop (it would read the elements again).
+    /// if the trip count is static and no other loop encloses this loop (an enclosing loop would read the elements
+    /// again).
     slices: bool,
     /// Whether the loop is certain to have at least one iteration.
     runs: bool,
@@ -206,10 +208,10 @@ struct Search {
 
 /// The choice of the equations of a function (a body or a condition) that move in front of the loop.
 struct Moves {
-    /// Per equation: whether it is computed in front of the loop.
+    /// Per equation: whether the equation is computed in front of the loop.
     out: Vec<bool>,
-    /// Per equation: whether it is computed in the loop. A cheap equation may be computed both in front of the loop
-    /// and in it.
+    /// Per equation: whether the equation is computed in the loop. A cheap equation may be computed both in front of
+    /// the loop and inside it.
     stays: Vec<bool>,
     /// The values computed in front of the loop that the loop reads; they become parameters of the body.
     read: Vec<ValueId>,
@@ -255,8 +257,8 @@ impl Search {
         moves
     }
 
-    /// Returns, per equation, the cost of computing it in each iteration; `None` if it depends on the iteration or
-    /// must not move.
+    /// Returns, per equation, the cost of computing it in each iteration; `None` if the equation depends on the
+    /// iteration or must not move.
     fn prices(&self, m: &Module, f: &Function) -> Vec<Option<Price>> {
         let mut known: SecondaryMap<ValueId, Option<Price>> =
             SecondaryMap::with_capacity(f.types.len());
@@ -370,8 +372,8 @@ impl Moves {
         run_if(b, runs, computed, &given)
     }
 
-    /// Returns the body without the moved equations; those of their outputs that the loop reads become additional
-    /// parameters.
+    /// Returns the body without the moved equations. The outputs of moved equations that the loop reads become
+    /// additional parameters of the body.
     fn inside(&self, m: &mut Module, f: &Function) -> Result<FuncId, Problem> {
         let more = self.read.iter().map(|v| (Some(*v), f.types[*v].clone())).collect::<Vec<_>>();
         taking(m, f, &more, &|i| self.stays[i])

@@ -70,9 +70,9 @@ struct Window {
 }
 
 impl Window {
-    /// Returns whether carrying the window pays in place of an array of `array` elements: it has fewer elements,
-    /// and iterations access each of them `often` times on average, or once in a window of at most `SMALL`
-    /// elements. Copying the window costs one access per element.
+    /// Returns whether carrying the window pays in place of an array of `array` elements: the window has fewer
+    /// elements, and iterations access each element of the window `often` times on average, or once in a window of at
+    /// most `SMALL` elements. Copying the window costs one access per element.
     fn pays(&self, array: usize, often: usize) -> bool {
         let (elements, touched) = (self.area.elements(), self.touched);
         let least = if elements <= SMALL { elements } else { elements.saturating_mul(often) };
@@ -99,7 +99,7 @@ impl Window {
     }
 }
 
-/// A plan that replaces one carried or constant array of a loop by windows of it.
+/// A plan that replaces one carried or constant array of a loop by windows (boxes of indices) of the array.
 struct Plan {
     /// The index of the body's parameter that is the array.
     param: usize,
@@ -148,14 +148,14 @@ fn narrowed(site: &RegionSite<'_>, often: usize) -> Replacement {
 /// The accesses of a loop's body to an array that is one of its parameters.
 struct CarryAccesses {
     /// Per access: the equation's index, the area over all iterations, the number of elements in one iteration, and
-    /// whether it writes.
+    /// whether the access writes.
     touches: Vec<(usize, Area, usize, bool)>,
     /// The indices of the body's results that are the array after all writes.
     results: Vec<usize>,
 }
 
 impl CarryAccesses {
-    /// Finds the accesses to parameter `p`; `None` if the area of one of them is not known.
+    /// Finds the accesses to parameter `p`; `None` if the area of an access is not known.
     fn of(
         at: &Looped,
         known: &ValueFacts<'_>,

@@ -40,8 +40,8 @@ use tapeloom_ir::{
     ArrayType, Atom, Builder, Draft, FuncId, Literal, Module, Problem, Type, ValueId, ValueRemap,
 };
 
-/// The largest number of iterations after which a row that was written may be read again. If a row is read later,
-/// the loop stays unchanged.
+/// The largest number of iterations after which a row (the slice of the array that one iteration writes) may be read
+/// again. If a row is read later, the loop stays unchanged.
 const ITERATIONS: usize = 4;
 
 /// The entry of the pass `rolling_buffer` in the list `PASSES`.
@@ -54,8 +54,8 @@ pub(crate) const PASS: Pass = Pass {
     }),
 };
 
-/// The variant of [`PASS`] for arrays of which only the last row is read after the loop: the loop's output becomes
-/// that row.
+/// The variant of [`PASS`] for arrays of which only the last row (the slice that the last iteration writes) is read
+/// after the loop: the loop's output becomes that row.
 pub(crate) const LAST: Pass = Pass {
     name: "rolling_buffer_last",
     about: "the same if only the last row is read after the loop: the array is not stored",
@@ -63,7 +63,8 @@ pub(crate) const LAST: Pass = Pass {
     run: Run::Program(rolling_buffer_last),
 };
 
-/// Rewrites loops that compute an array of which only the last row is read after the loop.
+/// Rewrites loops that compute an array of which only the last row (the slice that the last iteration writes) is read
+/// after the loop.
 fn rolling_buffer_last(
     regions: &mut dyn Regions,
     module: &mut Module,
@@ -90,7 +91,8 @@ struct Rows {
     /// The distance, in iterations, of the earliest row that an iteration reads, and so the number of rows that the new
     /// loop carries.
     deep: usize,
-    /// Whether iterations read rows that the loop has not yet written, with their values from before the loop.
+    /// Whether iterations read rows that the loop has not yet written, which still have their values from before the
+    /// loop.
     old: bool,
     row: ArrayType,
 }
@@ -107,7 +109,7 @@ enum Kind {
     Before(usize),
 }
 
-/// The rows of one array that are written back to it after the loop.
+/// The rows (slices that one iteration writes) of one array that are written back to the array after the loop.
 struct Back {
     output: usize,
     array: Atom,
@@ -286,8 +288,8 @@ impl Rows {
         })
     }
 
-    /// Changes the loop `at` to carry rows, and returns the rows to write back after it. Leaves the loop unchanged
-    /// and returns `None` if the index of a row cannot be computed in front of the loop.
+    /// Changes the loop `at` to carry rows, and returns the rows to write back after the loop. Leaves the loop
+    /// unchanged and returns `None` if the index of a row cannot be computed in front of the loop.
     fn take(&self, b: &Builder<'_>, at: &mut Looped) -> Result<Option<Back>, Problem> {
         let Some(operand) = at.operand(self.param) else { return Ok(None) };
         let array = at.operands[operand];
@@ -327,8 +329,8 @@ impl Rows {
         Ok(Some(Back { output: self.result, array, axis: self.axis, stacked, last: rest }))
     }
 
-    /// Returns the loop's new body, which takes rows in place of the array, and returns the new row and the oldest
-    /// row that it took.
+    /// Returns the loop's new body, which takes rows in place of the array, and returns the new row and the oldest of
+    /// the rows that the body took.
     fn body(&self, module: &mut Module, of: &Looped) -> Result<FuncId, Problem> {
         let body = &of.body;
         let late = reads_late(module, body, |_| true);

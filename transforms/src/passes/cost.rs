@@ -154,7 +154,7 @@ fn arithmetic(lowering: &Lowering, operands: &[Operand<'_>], outputs: &[Type]) -
         // A sort reads its whole operand, even if readers use only a few of its results.
         Lowering::ArgSort { .. } => of(0) * 64.0,
         // A cumulation (such as a running sum) costs four additions per element: it is a call of the runtime, in which
-        // each element depends on the one before it.
+        // each element depends on the element before it.
         Lowering::Cumulate { .. } => out * 4.0,
         Lowering::Contract { contract, .. } => {
             let extent = |(axis, _): &(usize, usize)| {
@@ -233,10 +233,10 @@ pub(crate) fn bytes(ty: &Type) -> f64 {
     }
 }
 
-/// Returns the cost of one equation on its own, in additions, for extraction, before the loop nests are known.
-/// Operands that the equation reads from memory count as written and read for it; its output counts as written and
-/// read if it must be in memory. `stored` says which operands, and whether the output, are in memory in any case:
-/// these count nothing.
+/// Returns the cost of one equation on its own, in additions, for extraction, before the loop nests are known. Operands
+/// that the equation reads from memory count as written and read for this equation; its output counts as written and
+/// read if it must be in memory. `stored` says which operands, and whether the output, are in memory in any case: these
+/// count nothing.
 pub(crate) fn local(
     module: &Module,
     op: &Op,

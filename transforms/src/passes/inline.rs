@@ -17,8 +17,8 @@ pub(crate) const PASS: Pass = Pass {
     run: Run::Function(|_, module, f| inline(module, f)),
 };
 
-/// The entry of the pass `expand` in the list `PASSES`. It also inlines functions with custom rules, so it is meant for
-/// programs that are not differentiated any more.
+/// The entry of the pass `expand` in the list `PASSES`. The pass also inlines functions with custom derivative rules,
+/// so it is meant for programs that are not differentiated any more.
 pub(crate) const EXPAND: Pass = Pass {
     name: "expand",
     about: "calls and functions with custom rules are replaced by their bodies, and all parameters become ordinary ones",

@@ -26,13 +26,14 @@ pub struct Simplification {
     pub before: Cost,
     /// The cost of the function after simplification.
     pub after: Cost,
-    /// The number of regions of the function, and the number of regions that became cheaper.
+    /// The number of regions (parts with an e-graph each) of the function, and the number of regions that became
+    /// cheaper.
     pub regions: (usize, usize),
     /// The number of nodes of all e-graphs together.
     pub nodes: usize,
-    /// The number of iterations of saturation, summed over all regions.
+    /// The number of iterations of equality saturation, summed over all regions (parts with an e-graph each).
     pub iterations: usize,
-    /// The number of regions whose e-graph reached the node limit, `growth` per equation.
+    /// The number of regions (parts with an e-graph each) whose e-graph reached the node limit, `growth` per equation.
     pub full: usize,
 }
 

@@ -46,8 +46,8 @@ pub(crate) const PASS: Pass = Pass {
     run: Run::Function(|_, module, f| sliced(module, f)),
 };
 
-/// The largest number of distinct reads of one value that move in front of its equation. Each read emits a copy of that
-/// equation on fewer elements.
+/// The largest number of distinct reads of one value that move in front of the equation that computes the value. Each
+/// read emits a copy of that equation on fewer elements.
 const MOST_READS: usize = 8;
 
 /// The number of adjacent elements that a vector instruction computes at once: computing one element costs as much
@@ -64,8 +64,8 @@ fn saves_enough(mut reads: impl Iterator<Item = usize> + Clone, array: usize) ->
 /// A read of an array, in a form that can be translated into reads of the operands of the array's equation.
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Read {
-    /// The elements that equation `equation` reads of the array; if `then` is set, only those of them that this
-    /// second read selects.
+    /// The elements that equation `equation` reads of the array; if `then` is set, only the part of these elements that
+    /// the second read `then` selects.
     Through { equation: usize, then: Option<ReadId> },
     /// A box with these sizes. `axes` has, per axis of the array, an axis of the array that `equation` reads: the
     /// box begins at the same index as the box of `equation` on that axis. `None` means the whole axis.
@@ -228,7 +228,7 @@ impl<'f> PartialReads<'f> {
         Some(Read::Box { equation, axes, sizes })
     }
 
-    /// Returns how reads of the result of equation `e` become reads of its operands; `None` if they cannot.
+    /// Returns how reads of the result of equation `e` become reads of its operands; `None` if the reads cannot move.
     fn propagation(
         &mut self,
         module: &Module,
@@ -284,7 +284,7 @@ impl<'f> PartialReads<'f> {
     }
 
     /// Returns whether `of` is the result of an elementwise equation, a reduction or a product, or a view of such a
-    /// result, so that reads may move in front of it.
+    /// result, so that reads may move in front of that equation.
     fn computed(&mut self, module: &Module, of: Atom) -> bool {
         let (mut at, mut path) = (of, Vec::new());
         let found = loop {

@@ -29,12 +29,12 @@ use std::ops::{Add, Mul};
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::{Dtype, Isa};
 
-/// A function that computes a contraction of matrices. Arguments: the words that describe it, and the first elements of
-/// lhs, rhs and out.
+/// A function that computes a contraction of matrices. Arguments: the words that describe the contraction, and the
+/// first elements of lhs, rhs and out.
 pub(crate) type Function<T> = unsafe extern "C" fn(*const i64, *const T, *const T, *mut T);
 
-/// Returns the function that computes contractions of a dtype, in the version for an instruction set, which the machine
-/// that calls the function must have.
+/// Returns the function that computes contractions of a dtype, in the version for an instruction set. The machine that
+/// calls the function must have this instruction set.
 pub(crate) fn version(dtype: Dtype, isa: Isa) -> *const u8 {
     let of = |both: (Function<f64>, Function<f32>)| match dtype {
         Dtype::F64 => both.0 as *const u8,
@@ -83,7 +83,8 @@ versions!(avx512, super::x86::F64x8, super::x86::F32x16, "avx512f");
 /// The number of rows of a tile (a part of the result that is computed at once) that is one line (a vector of 64 bytes)
 /// wide. The sums of a tile are independent, which hides the latency of additions.
 const ROWS: usize = 4;
-/// The number of lines of a tile that has one row.
+/// The number of lines (vectors of 64 bytes) of a tile (a part of the result that is computed at once) that has one
+/// row.
 const LINES: usize = 4;
 
 /// The most elements of a line: a line has 64 bytes, and an f32 has 4.

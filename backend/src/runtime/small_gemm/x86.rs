@@ -205,12 +205,12 @@ two!(
 #[inline]
 unsafe fn wide_of_512([a, b, c, d]: [__m512d; ROWS]) -> [f64; ROWS] {
     let fold = |x: __m512d, y: __m512d| {
-        // `low` has the lower halves, x0 x1 x2 x3 y0 y1 y2 y3; below, the upper halves are added to it.
+        // `low` has the lower halves, x0 x1 x2 x3 y0 y1 y2 y3; the next line adds the upper halves to `low`.
         let low = _mm512_shuffle_f64x2::<0x44>(x, y);
         _mm512_add_pd(low, _mm512_shuffle_f64x2::<0xee>(x, y))
     };
     let (ab, cd) = (fold(a, b), fold(c, d));
-    // `low` has lanes 0 and 1 of each sum, a0 a1 b0 b1 c0 c1 d0 d1; below, lanes 2 and 3 are added to it.
+    // `low` has lanes 0 and 1 of each sum, a0 a1 b0 b1 c0 c1 d0 d1; the next line adds lanes 2 and 3 to `low`.
     let low = _mm512_shuffle_f64x2::<0x88>(ab, cd);
     let all = _mm512_add_pd(low, _mm512_shuffle_f64x2::<0xdd>(ab, cd));
     let (low, high) = (_mm512_castpd512_pd256(all), _mm512_extractf64x4_pd::<1>(all));

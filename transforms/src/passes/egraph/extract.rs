@@ -83,8 +83,9 @@ struct Best {
     needs: Bits,
 }
 
-/// Chooses one node per class, so that the terms of the `roots` are cheap: by sets of classes or, if that choice is
-/// cyclic below the roots, by tree costs. Returns `None` if both choices are cyclic.
+/// Chooses one node per class, so that the terms of the `roots` (the results of the program) are cheap: by sets of
+/// classes or, if that choice is cyclic below the roots, by tree costs, which count a shared term once for each use.
+/// Returns `None` if both choices are cyclic.
 pub(crate) fn extract(graph: &Graph<'_>, roots: &[Id]) -> Option<Extraction> {
     let ids = sorted(graph);
     let index: OrderedMap<Id, usize> = ids.iter().enumerate().map(|(i, id)| (*id, i)).collect();
@@ -179,7 +180,7 @@ fn choose_by_sets(classes: &[Vec<Candidate<'_>>], users: &[Vec<usize>]) -> Vec<O
     while let Some(i) = queue.pop() {
         let mut found: Option<Best> = None;
         let before = best[i].as_ref().map(|b| b.candidate);
-        // Try the current choice first: another one replaces it only if it is cheaper.
+        // Try the current choice first: another candidate replaces the current choice only if it is cheaper.
         let others = (0..classes[i].len()).filter(|k| Some(*k) != before);
         for k in before.into_iter().chain(others) {
             let c = &classes[i][k];
@@ -272,8 +273,8 @@ impl Worklist {
     }
 }
 
-/// Returns whether the chosen nodes that are reachable from the roots form no cycle. The walk is iterative, since
-/// programs are deep.
+/// Returns whether the chosen nodes that are reachable from the roots (the results of the program) form no cycle. The
+/// walk is iterative, since programs are deep.
 fn acyclic(graph: &Graph<'_>, extraction: &Extraction, roots: &[Id]) -> bool {
     #[derive(Clone, Copy, PartialEq)]
     enum Mark {

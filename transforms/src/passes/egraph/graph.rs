@@ -177,8 +177,8 @@ impl Analysis<ENode> for Facts<'_> {
     }
 }
 
-/// Returns the types of operands, with their values if they are literals, for type inference; `None` if an operand
-/// is a bundle.
+/// Returns the types of operands, with their values if they are literals, for type inference; `None` if an operand is a
+/// bundle (a primitive with several outputs).
 pub(crate) fn describe<'t>(facts: &[&'t Fact]) -> Option<SmallVec<[Operand<'t>; 3]>> {
     facts.iter().map(|f| Some(Operand { ty: f.ty()?, literal: f.literal() })).collect()
 }

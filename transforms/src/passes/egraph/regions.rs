@@ -17,7 +17,8 @@ use tapeloom_ir::{
     ValueRemap,
 };
 
-/// Returns the function with each region replaced by a cheaper one, if one was found.
+/// Returns the function with each region (a part with an e-graph of its own) replaced by a cheaper region, if one was
+/// found.
 pub(super) fn cheaper(
     module: &Module,
     f: &Function,
@@ -53,12 +54,13 @@ fn regions(module: &Module, f: &Function, options: &Options) -> Vec<usize> {
     all
 }
 
-/// Returns `f` with contractions moved to the region of their first reader, if all readers are in later regions. A
-/// contraction moves only if the operands that the move keeps in memory have no more bytes than its result.
+/// Returns `f` with contractions moved to the region (part with an e-graph of its own) of their first reader, if all
+/// readers are in later regions. A contraction moves only if the operands that the move keeps in memory have no more
+/// bytes than its result.
 fn sunk(module: &Module, f: &Function, options: &Options) -> Result<Function, Problem> {
     let mut home = regions(module, f, options);
     let end = home.last().map_or(0, |last| last + 1);
-    // For each value: the regions of its first and of its last reader.
+    // For each value: the regions (parts with an e-graph each) of its first and of its last reader.
     let mut first: SecondaryMap<ValueId, usize> = SecondaryMap::with_default(end);
     let mut last: SecondaryMap<ValueId, usize> = SecondaryMap::with_default(0);
     for v in f.results.iter().filter_map(|a| a.value()) {
@@ -97,7 +99,8 @@ fn sunk(module: &Module, f: &Function, options: &Options) -> Result<Function, Pr
     draft.close(map.results(f))
 }
 
-/// Cuts a function into regions, simplifies each, and returns the concatenation of the results.
+/// Cuts a function into regions (parts with an e-graph each), simplifies each region, and returns the concatenation of
+/// the results.
 fn pieces(
     module: &Module,
     f: &Function,
@@ -189,7 +192,8 @@ fn splice(draft: &mut Draft, piece: &Function, args: Vec<Atom>) -> Vec<Atom> {
     map.results(piece)
 }
 
-/// The place of an original equation in the e-graph: its class, with its source line and phase.
+/// The place of an original equation in the e-graph: its class, with its source line and phase (forward or reverse
+/// pass).
 struct Place<'f> {
     id: Id,
     origin: Origin,
@@ -199,7 +203,7 @@ struct Place<'f> {
     runs: Option<(Op, &'f Op)>,
 }
 
-/// Simplifies one region, given as a function; returns `None` if no cheaper program was found.
+/// Simplifies one region (a part of the program), given as a function; returns `None` if no cheaper program was found.
 fn region(
     module: &Module,
     f: &Function,
@@ -251,8 +255,8 @@ fn region(
     Ok(cheaper.then_some(g))
 }
 
-/// Returns a function with the parameters of `f` that computes the chosen terms of the `roots`, in the order in
-/// which the roots need them; `None` if a term has no chosen node.
+/// Returns a function with the parameters of `f` that computes the chosen terms of the `roots` (the results), in the
+/// order in which the roots need these terms; `None` if a term has no chosen node.
 fn emit(
     graph: &Graph<'_>,
     f: &Function,
@@ -262,8 +266,8 @@ fn emit(
 ) -> Result<Option<Function>, Problem> {
     let mut draft = Draft::new(f.name.clone());
     let params: Vec<Atom> = f.all_params().map(|p| draft.param(f.types[p].clone())).collect();
-    // A class may hold several equal equations; the emitted equation gets the source line and phase of the first of
-    // them.
+    // A class may hold several equal equations; the emitted equation gets the source line and the phase (forward or
+    // reverse pass) of the first of them.
     let mut origins: OrderedMap<Id, Origin> = OrderedMap::default();
     let mut first: OrderedMap<(Id, &Op), &Op> = OrderedMap::default();
     for place in places {
@@ -275,8 +279,8 @@ fn emit(
     }
     let mut done: OrderedMap<Id, Outputs> = OrderedMap::default();
     let mut atoms: OrderedMap<Id, Atom> = OrderedMap::default();
-    // A stack of classes to emit, each with the source line and phase of its first reader. Recursion would overflow
-    // the stack in deep programs.
+    // A stack of classes to emit, each with the source line and the phase (forward or reverse pass) of its first
+    // reader. Recursion would overflow the stack in deep programs.
     let mut stack: Vec<(Id, Origin)> =
         roots.iter().rev().map(|r| (graph.egraph.find(*r), Origin::default())).collect();
     while let Some((id, asked)) = stack.last().copied() {
