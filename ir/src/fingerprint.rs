@@ -141,8 +141,8 @@ fn alone(module: &Module, f: FuncId, callees: &OrderedMap<FuncId, u64>) -> u64 {
 
 fn primitive(op: &Op, callees: &OrderedMap<FuncId, u64>, state: &mut FxHasher) {
     if op.host().is_some() || matches!(op, Op::Barrier(_)) {
-        // Hash only the kind of a call of a Rust function and of a mark: the numbers of Rust functions depend on the
-        // process, and marks are names.
+        // For a call of a Rust function and for a barrier, hash only the kind of primitive: the numbers of Rust
+        // functions depend on the process, and a barrier's marks are names.
         return std::mem::discriminant(op).hash(state);
     }
     let regions = op.regions();

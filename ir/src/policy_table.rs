@@ -142,7 +142,7 @@ const PLAIN: [Policy; 7] = [
 ];
 
 impl Policy {
-    /// The policy for the bodies of loops and branches if arrays are memory.
+    /// The policy for the bodies of loops and branches if the planner treats arrays as memory.
     pub(crate) const OF_MEMORY: Policy = Policy::Aliased;
 
     /// Returns the policy's row in the table.

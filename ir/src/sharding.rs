@@ -233,7 +233,7 @@ impl PartitionSpec {
         Ok(())
     }
 
-    /// Returns the parts of an array of this shape on the devices of a mesh. Open axes are not divided.
+    /// Returns the parts of an array of this shape on the devices of a mesh. Axes with the word `open` are not divided.
     ///
     /// # Errors
     /// Those of [`PartitionSpec::check`]; [`Kind::Arguments`] if the mesh has no axis of a name; [`Kind::Shape`] if an

@@ -316,7 +316,7 @@ const MIDDLE: [Coefficients; 2] = [
         &[1.0, 5.082_156_7, 6.969_923, 2.280_405_8],
     ),
 ];
-/// The centre of the powers in [`TAILS`].
+/// The number that is subtracted from r in the powers of [`TAILS`].
 const TAILS_CENTER: Constant = Constant(1.375, 1.375);
 /// Numerator and denominator of `r - erf_inv(x)` in powers of `r - TAILS_CENTER`, where `r = √(-ln(1 - x))`, for
 /// x > 0.85.

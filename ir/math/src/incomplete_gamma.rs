@@ -328,7 +328,7 @@ fn power_over_gamma(a: f64, x: f64, d: f64) -> f64 {
         let scale = exp(-stirling(a)) / (TAU * a).sqrt();
         let z = d / a;
         if z.abs() < 0.4 {
-            // The logarithm of the first two of these factors is a ln(x/a) - d, written so that nothing cancels.
+            // The logarithm of (x/a)ᵃ eᵃ⁻ˣ is a ln(x/a) - d, written so that nothing cancels.
             return scale * exp(-a * log_excess(z));
         }
         let half = pow(x, 0.5 * a);

@@ -16,7 +16,8 @@
 
 use std::ops::{Add, BitAnd, BitOr, Div, Mul, Neg, Not, Sub};
 
-/// A float, or a recorded value that represents one.
+/// A float, or a recorded value that represents one: the result of an operation in the list that generated code is made
+/// from.
 ///
 /// Operations on bits take and return numbers, and act on their bit patterns.
 pub trait Number:

@@ -18,11 +18,13 @@ use std::cell::RefCell;
 use std::marker::PhantomData;
 use std::ops::{Add, BitAnd, BitOr, Div, Mul, Neg, Not, Sub};
 
-/// The result of a recorded operation: the operation's index in the recording.
+/// The result of a recorded operation: the index of the operation in the [`Recording`], which lists the operations of a
+/// function.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Noted(pub u32);
 
-/// One operation of a recording; its operands are results of earlier operations.
+/// One operation of a [`Recording`] (the list of a function's operations); its operands are results of earlier
+/// operations.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Operation {
     /// An argument of the recorded function, by its position.
@@ -113,8 +115,9 @@ pub struct Recording {
     pub inside: Noted,
     /// The value of the function, valid if `inside` is true.
     pub result: Noted,
-    /// The function in f64 for all arguments, whose `inside` is always true; `None` if only the f32 function has a
-    /// recording. In f32, arguments outside of `inside` are computed by this function and rounded.
+    /// The recording of the f64 function for all arguments, whose `inside` is always true; `None` if only the f32
+    /// function has a recording. In f32, arguments for which `inside` is false are computed by the f64 function, and
+    /// the result is rounded.
     pub whole: Option<Box<Recording>>,
 }
 

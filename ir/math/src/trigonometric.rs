@@ -100,7 +100,7 @@ const DIGITS: [u64; 19] = [
     0x6bfb_5fb1_1f8d_5d08,
     0x5603_3046_fc7b_6bab,
 ];
-/// The number of bits of a piece of 2/π.
+/// The number of bits of 2/π in each float of [`TWO_OVER_PI_PIECES`].
 const PIECE: usize = 53;
 /// The number of bits by which neighbouring rows of [`TWO_OVER_PI_PIECES`] differ.
 const STEP: usize = 24;

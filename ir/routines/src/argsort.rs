@@ -122,7 +122,7 @@ impl Argsort {
 
 /// The number of bits of one radix digit.
 const DIGIT: u32 = 11;
-/// The largest number of radix digits by which words are sorted.
+/// The largest number of radix digits by which words (key bits above an index) are sorted.
 const DIGITS: u32 = 4;
 /// Rows with fewer elements than this are sorted by comparisons, not by radix.
 const SHORT: usize = 1024;
@@ -130,8 +130,8 @@ const SHORT: usize = 1024;
 const LONG: usize = 1 << 16;
 /// The number of leading key bits by which a row of more than `LONG` elements is partitioned.
 const PART: u32 = 8;
-/// If a row is sorted by words, some elements may agree with their predecessors in all key bits of a word. If more than
-/// one element in 16 does, the row is sorted again by all bits of the keys.
+/// If a row is sorted by words (key bits above an index), some elements may agree with their predecessors in all key
+/// bits of a word. If more than one element in 16 does, the row is sorted again by all bits of the keys.
 const MANY: usize = 16;
 /// If more than one element in 8 of a row is requested, the whole row is sorted.
 const FEW: usize = 8;
@@ -471,8 +471,8 @@ fn radix(words: &mut [u64], other: &mut [u64], counts: &mut [u32], from: u32, bi
     }
 }
 
-/// Sorts words like [`radix`], but without partitioning the words. It sorts by one digit after the other, from the
-/// least significant digit on.
+/// Sorts words (key bits above an index) like [`radix`], but without partitioning them. Sorts by one digit after the
+/// other, from the least significant digit on.
 fn by_digits(words: &mut [u64], other: &mut [u64], counts: &mut [u32], from: u32, bits: u32) {
     let digits = bits.div_ceil(DIGIT);
     if digits == 0 {

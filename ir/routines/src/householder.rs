@@ -21,7 +21,8 @@ use faer::{Accum, Conj, MatMut, MatRef, Par};
 
 use crate::real::Real;
 
-/// The largest number of columns of a panel that is factored column by column instead of by halves.
+/// The largest number of columns of a panel (adjacent columns of a matrix) that is factored column by column instead of
+/// by halves.
 const NARROW: usize = 8;
 
 /// Returns the number of reflections in a block of the factorisation of an `m` by `n` matrix.
@@ -62,7 +63,8 @@ pub(crate) fn factor<T: Real>(
     }
 }
 
-/// Applies the transposed reflections of a factored panel to other columns, in the rows from `top` on.
+/// Applies the transposed reflections of a factored panel (adjacent columns of a matrix) to other columns, in the rows
+/// from `top` on.
 fn reflect<T: Real>(
     m: usize,
     top: usize,

@@ -149,7 +149,8 @@ pub(crate) fn iterate<T: Real>(
     Ok(())
 }
 
-/// Returns the first row of the last diagonal block before row `end` that has no negligible subdiagonal entry.
+/// Returns the first row of the last diagonal block before row `end` whose subdiagonal entries are not
+/// negligible.
 fn active_start<T: Real>(h: &Columns<'_, T>, end: usize) -> usize {
     let smallest = T::TINY * (T::of_f64(h.n as f64) / T::ULP);
     for k in (1..end).rev() {
@@ -204,8 +205,8 @@ fn split<T: Real>(h: &mut Columns<'_, T>, z: &mut Columns<'_, T>, i: usize) {
 /// imaginary part of the first]`.
 fn shifts<T: Real>(h: &Columns<'_, T>, start: usize, end: usize, iteration: usize) -> [T; 3] {
     let last = end - 1;
-    // Every tenth iteration without success uses exceptional shifts: the eigenvalues of a made-up block of the
-    // same magnitude.
+    // If an eigenvalue has not been found after ten iterations, twenty and so on, the iteration uses exceptional
+    // shifts: the eigenvalues of a made-up block of the same magnitude.
     let exceptional = |diagonal: T, size: T| {
         let diagonal = T::of_f64(0.75) * size + diagonal;
         [[diagonal, T::of_f64(-0.4375) * size], [size, diagonal]]

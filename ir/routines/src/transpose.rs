@@ -36,8 +36,8 @@ pub(crate) fn transpose_part<T: Real>(
     }
 }
 
-/// Transposes the tiles of `from[n, n]` that touch the lower triangle, and multiplies them by `factor`. Entries of `to`
-/// in other tiles are unchanged.
+/// Transposes the tiles (8 x 8 numbers) of `from[n, n]` that touch the lower triangle, and multiplies them by `factor`.
+/// Entries of `to` in other tiles are unchanged.
 pub(crate) fn transpose_lower<T: Real>(n: usize, factor: T, from: &[T], to: &mut [T]) {
     let from = Rows { numbers: from, stride: n };
     for i in (0..n).step_by(TILE) {
@@ -47,7 +47,8 @@ pub(crate) fn transpose_lower<T: Real>(n: usize, factor: T, from: &[T], to: &mut
     }
 }
 
-/// Transposes the tiles of `from[n, n]` that touch the upper triangle. Entries of `to` in other tiles are unchanged.
+/// Transposes the tiles (8 x 8 numbers) of `from[n, n]` that touch the upper triangle. Entries of `to` in other tiles
+/// are unchanged.
 pub(crate) fn transpose_upper<T: Real>(n: usize, from: &[T], to: &mut [T]) {
     let from = Rows { numbers: from, stride: n };
     for i in (0..n).step_by(TILE) {
@@ -57,7 +58,7 @@ pub(crate) fn transpose_upper<T: Real>(n: usize, from: &[T], to: &mut [T]) {
     }
 }
 
-/// Transposes one tile, which starts at row `i` and column `j`.
+/// Transposes one tile (at most 8 x 8 numbers), which starts at row `i` and column `j`.
 #[inline]
 fn tile<T: Real>(
     [rows, columns]: [usize; 2],

@@ -77,8 +77,8 @@ impl Draft {
         if linear { self.linear_param(ty) } else { self.param(ty) }
     }
 
-    /// Makes a value that no equation defines, as a placeholder after an error. A draft with such a value is never
-    /// finished.
+    /// Makes a value that no equation defines, as a placeholder after an error. A draft (function under construction)
+    /// with such a value never becomes a function.
     pub(crate) fn undefined(&mut self, ty: Type) -> ValueId {
         self.types.push(ty)
     }
@@ -217,7 +217,7 @@ impl Draft {
     }
 }
 
-/// A draft together with the module that it will belong to.
+/// A draft (function under construction) together with the module that it will belong to.
 pub struct Builder<'a> {
     module: RefCell<&'a mut Module>,
     draft: RefCell<&'a mut Draft>,
@@ -225,7 +225,7 @@ pub struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    /// Makes a builder that appends to `draft`.
+    /// Makes a builder that appends to `draft`, a function under construction.
     pub fn new(module: &'a mut Module, draft: &'a mut Draft) -> Builder<'a> {
         Builder {
             module: RefCell::new(module),

@@ -119,7 +119,7 @@ queries! {
 
     /// The function split in two: the equations that depend on known parameters alone, and the other equations.
     Unzip {
-        /// Per parameter: whether it is known.
+        /// Per parameter: whether it is known, that is, a parameter of the first of the two functions.
         known: Vec<bool>,
     } -> UnzipOf in unzip,
 }
@@ -161,7 +161,8 @@ pub struct JvpOf {
 pub struct LinearizeOf {
     /// The forward function: `x.. -> (y.., saved residuals..)`.
     pub fwd: FuncId,
-    /// The linear function: `(residuals..; dx of the active) -> dy of the active`.
+    /// The linear function: `(residuals..; dx of the active parameters) -> dy of the active results`. Active
+    /// parameters and results have tangents.
     pub lin: FuncId,
     /// Per output: whether it has a tangent.
     pub active_out: Vec<bool>,
@@ -216,7 +217,7 @@ pub struct BatchOf {
 pub struct PruneOf {
     /// The function with only the requested results and the parameters that remain.
     pub function: FuncId,
-    /// Per parameter of the original function: whether it remains.
+    /// Per parameter of the original function: whether it remains in the new one.
     pub params: Vec<bool>,
 }
 

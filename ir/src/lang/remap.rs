@@ -57,8 +57,8 @@ impl ValueRemap {
         ValueRemap { map }
     }
 
-    /// Makes a draft with the name and the parameters of `f`, and a table that maps the parameters of `f` to those
-    /// of the draft.
+    /// Makes a draft (function under construction) with the name and the parameters of `f`, and a table that maps the
+    /// parameters of `f` to those of the draft.
     pub fn same_signature(f: &Function) -> (Draft, ValueRemap) {
         let mut draft = Draft::new(f.name.clone());
         let known = f.params.len();

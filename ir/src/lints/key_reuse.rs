@@ -459,7 +459,7 @@ impl Keys<'_> {
     }
 }
 
-/// If a loop is inside of this many loops or more, one of its iterations is followed, in place of two.
+/// The number of enclosing loops from which on only one iteration of a loop is followed, instead of two.
 const DEEP: usize = 6;
 
 /// Returns whether the two paths lead through different iterations of the same loop.

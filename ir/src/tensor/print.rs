@@ -129,8 +129,8 @@ fn rows(t: &Tensor, elide: bool) -> Vec<Row> {
                 let start: usize = index.iter().zip(&strides).map(|(i, s)| i * s).sum();
                 (inner.iter().map(|i| i.map(|i| start + i)).collect(), rank)
             }
-            // The rows at this index are omitted. The axis that was advanced last is at its omitted part, and the axes
-            // inside it are at 0.
+            // The rows at this index are omitted. The axis that was advanced last has reached its omitted indices, and
+            // the axes inside it are at 0.
             None => (vec![None], indent),
         };
         let mut next = depth - usize::from(depth == rank);

@@ -276,8 +276,8 @@ impl Trace {
             false => at,
         };
         match inferred {
-            // If the recording is full, return placeholders: the error that its budget is exceeded has been recorded
-            // already.
+            // If the recording (the trace that is evaluated while it grows) is full, return placeholders: the error
+            // that its budget is exceeded has been recorded already.
             Ok(types) if self.recording.as_ref().is_some_and(|r| r.full) => self.poison(&types, at),
             Ok(types) if !poisoned && self.is_recording() => {
                 let id = self.frames[top].id;

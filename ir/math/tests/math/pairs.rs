@@ -140,8 +140,8 @@ fn logarithms_of_sums() {
     assert!(recorded::<LogAddExp>() > 6000);
 }
 
-/// `pow` uses only a part of the results of its logarithm. A recording must not contain the operations of the unused
-/// results, among them a second division.
+/// `pow` uses only a part of the results of its logarithm. A recording (list of operations) of `pow` must not contain
+/// the operations of the unused results, among them a second division.
 #[test]
 fn recordings_have_no_unused_operations() {
     let recording = Recording::of_pair::<Pow>(false);

@@ -77,7 +77,8 @@ fn check<S: Parted>() {
             let (inside, y) = whole.evaluate(&[x.to_bits()]);
             let (y, want) = (f64::from_bits(y), S::here(x));
             assert!(inside && same(y, want), "at {x:e}: {y:e}, expected {want:e}");
-            // In f32, outside of the recording's interval, the result is the f64 function, rounded.
+            // In f32, where the recording (the list of a function's operations) is not valid, the
+            // result must be that of the f64 function, rounded.
             let x = x as f32;
             if narrow && !recording.evaluate(&[x.to_bits().into()]).0 {
                 let y = f64::from_bits(whole.evaluate(&[f64::from(x).to_bits()]).1) as f32;

@@ -65,7 +65,7 @@ use rules::{Mask, Rules};
 use smallvec::{SmallVec, smallvec};
 use value_store::{Stored, Values};
 
-/// The state of a trace whose outermost frame is evaluated while it is recorded.
+/// The state of a recording: a trace whose outermost frame (function under construction) is evaluated while it grows.
 pub(super) struct Recording {
     values: Values,
     /// The levels under way, innermost last. A level is a closure whose operations are saved for a reverse pass of
@@ -78,7 +78,7 @@ pub(super) struct Recording {
     functions: usize,
     /// The budget in bytes for values and operations together; `None` without a limit.
     most: Option<u64>,
-    /// Whether the budget was exceeded; nothing more is recorded then.
+    /// Whether the budget was exceeded; the recording then takes no more operations.
     pub(super) full: bool,
 }
 
@@ -160,7 +160,7 @@ impl Recording {
 }
 
 impl Trace {
-    /// Adds an equation to the recording and evaluates it.
+    /// Adds an equation to the recording (the trace that is evaluated while it grows) and evaluates the equation.
     pub(super) fn record_equation(
         &mut self,
         op: Op,

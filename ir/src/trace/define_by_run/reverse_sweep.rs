@@ -23,8 +23,8 @@ use crate::lang::types::Type;
 use crate::map::OrderedMap;
 use smallvec::SmallVec;
 
-/// A closure whose operations are saved for a reverse pass: the closure of the recording itself, or one that runs
-/// inside it.
+/// A closure whose operations are saved for a reverse pass: the closure of the recording (a trace that is evaluated
+/// while it grows) itself, or one that runs inside it.
 #[derive(Clone, Debug)]
 pub(super) struct Level {
     /// The number of the first value of the level (the closure). All later values of the level have larger numbers.
@@ -62,7 +62,7 @@ pub(super) struct Own {
 }
 
 impl Step {
-    /// Returns the bytes in memory of the step and of the lists that it owns.
+    /// Returns the bytes in memory of this step of the reverse pass and of the lists that the step owns.
     pub(super) fn bytes(&self) -> usize {
         let own = match &self.place {
             Place::Equation(_) => 0,
@@ -74,7 +74,8 @@ impl Step {
         size_of::<Step>() + own
     }
 
-    /// Returns the step's operands and outputs, from the recording's equation or from its own list.
+    /// Returns the operands and outputs of the step's operation, from the recording's equation or from the step's own
+    /// list.
     pub(super) fn own(&self, program: Program<'_>) -> Own {
         Own {
             operands: program.operands(self).into(),
@@ -120,7 +121,7 @@ impl<'a> Program<'a> {
         }
     }
 
-    /// Returns the user's source line of the operation that a step differentiates.
+    /// Returns the user's source line of the operation that a step of the reverse pass differentiates.
     fn location(self, step: &Step) -> Loc {
         match &step.place {
             Place::Equation(i) => self.locations.get(*i as usize).copied().flatten(),
@@ -144,7 +145,7 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// Returns the bytes in memory of the list of steps.
+    /// Returns the bytes in memory of the list of the reverse pass's steps.
     pub(super) fn bytes(&self) -> usize {
         self.steps.capacity() * size_of::<Planned>()
     }
@@ -167,7 +168,7 @@ impl Level {
         place.is_some_and(|i| self.active.get(i) == Some(&true))
     }
 
-    /// Marks value `v` as depending on the closure's arguments and having a tangent.
+    /// Notes that value `v` depends on the closure's arguments and has a tangent.
     pub(super) fn activate(&mut self, v: ValueId) {
         let Some(i) = self.place(v) else { return };
         if i >= self.active.len() {
@@ -246,13 +247,15 @@ impl Level {
         outputs.filter_map(Atom::value).map(|v| v.as_u32()).min()
     }
 
-    /// Frees the unused capacity of the lists of steps and of marks of active values.
+    /// Frees the unused capacity of the list of steps of the reverse pass, and of the table of values that depend on
+    /// the closure's arguments.
     pub(super) fn shrink(&mut self) {
         self.steps.shrink_to_fit();
         self.active.shrink_to_fit();
     }
 
-    /// Returns the bytes in memory of the lists of steps and of marks of active values.
+    /// Returns the bytes in memory of the list of steps of the reverse pass, and of the table of values that depend on
+    /// the closure's arguments.
     pub(super) fn bytes(&self) -> usize {
         let free = self.steps.capacity() - self.steps.len();
         let steps: usize = self.steps.iter().map(Step::bytes).sum();

@@ -46,7 +46,8 @@ pub(super) struct Rule {
     /// The forward function, which runs in place of the equation; `None` if it would save nothing beyond operands and
     /// outputs.
     pub(super) forward: Option<FuncId>,
-    /// The linear function: `(residuals..; dx of the active operands) -> dy of the active outputs`.
+    /// The linear function: `(residuals..; dx of the active operands) -> dy of the active outputs`. Active means:
+    /// depends on arguments of the differentiated closure and has a tangent.
     linear: FuncId,
     residuals: Vec<Residual>,
     /// Per operand: whether it depends on arguments of the differentiated closure and has a tangent.
@@ -81,7 +82,8 @@ pub(super) struct Back {
     pub(super) kernel: Option<Kernel>,
 }
 
-/// The derivative rules that a recording has needed so far, each derived once.
+/// The derivative rules that a recording (a trace that is evaluated while it grows) has needed so far, each derived
+/// once.
 pub(super) struct Rules {
     transforms: Box<dyn Regions>,
     rules: OrderedMap<Key, Result<Rule, Problem>>,

@@ -12,8 +12,8 @@ use crate::trace::diagnostic::Diagnostic;
 use crate::trace::frame::Trace;
 use smallvec::SmallVec;
 
-/// The pullback of a closure that has run inside a recording: its saved operations and the plan of their reverse
-/// pass, which can run any number of times.
+/// The pullback of a closure that has run inside a recording (a trace that is evaluated while it grows): the
+/// closure's saved operations and the plan of their reverse pass, which can run any number of times.
 pub struct Pullback {
     frame: u64,
     level: Level,
@@ -29,8 +29,8 @@ pub fn is_recording() -> bool {
     with_trace(|t| t.is_recording()).unwrap_or(false)
 }
 
-/// Returns the bytes that values and operations of the current recording occupy so far; `None` if there is no
-/// recording.
+/// Returns the bytes that values and operations of the current recording (the trace that is evaluated while it grows)
+/// occupy so far; `None` if there is no recording.
 pub fn recorded_bytes() -> Option<u64> {
     with_trace(|t| t.recording.as_ref().map(|r| r.live())).flatten()
 }

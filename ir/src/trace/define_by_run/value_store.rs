@@ -11,7 +11,8 @@ use crate::map::OrderedSet;
 use crate::tensor::Tensor;
 use std::sync::Arc;
 
-/// A concrete value of a recording. A scalar is stored inline, without a buffer.
+/// A concrete value of a recording, which is a trace that is evaluated while it grows. A scalar is stored inline,
+/// without a buffer.
 #[derive(Clone, Debug)]
 pub(super) enum Stored {
     /// The value does not exist: the equation failed, or the value was dropped since no later step reads it.
@@ -102,7 +103,7 @@ impl From<&Tensor> for Stored {
     }
 }
 
-/// The concrete values of a recording, by value number.
+/// The concrete values of a recording (a trace that is evaluated while it grows), by value number.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Values {
     all: Vec<Stored>,
