@@ -105,8 +105,9 @@ impl Translator<'_, '_, '_> {
         }
     }
 
-    /// Normalizes a loaded bool to 0 or 1: the workspace may hold another byte there, left by another value. (Bools in
-    /// arguments of programs were checked, unless code in another language calls.)
+    /// Normalizes a loaded bool to 0 or 1, because an earlier value in the same memory of the workspace may have left
+    /// another byte. (Arguments need this only if code in another language calls: bools of this process are the bytes 0
+    /// and 1.)
     fn truth(&mut self, buffer: BufferId, value: Value) -> Value {
         let Buffer { ty, place, .. } = &self.p.buffers[buffer];
         let valid = self.valid_bools && matches!(place, Place::Input(_));
@@ -116,8 +117,8 @@ impl Translator<'_, '_, '_> {
         self.b.ins().icmp_imm_u(IntCC::NotEqual, value, 0)
     }
 
-    /// Returns the address of an element if the guard is true, otherwise the address of zero bytes in the call's
-    /// context. So a guarded load needs no branch.
+    /// Returns the address of the element of a lane if the lane's guard is true or there is no guard, otherwise the
+    /// address of zero bytes in the call's context. So a guarded load needs no branch.
     fn guarded(
         &mut self,
         guard: &Option<Lanes>,

@@ -80,8 +80,8 @@ impl Translator<'_, '_, '_> {
         match extent {
             Extent::Constant(extent) => {
                 let folds = if *lanes > 1 { folds(body) } else { Vec::new() };
-                // If the machine lacks vector instructions, lanes gain no speed, but a folding loop must still have the
-                // program's number of partial values.
+                // If the machine lacks vector instructions, lanes gain no speed. But a loop that folds must still have
+                // one partial value for each lane, since the bits of the result depend on their number.
                 if *lanes > 1 && (self.vectors || !folds.is_empty()) {
                     return self.in_lanes(*index, *extent, *lanes, &folds, body);
                 }
@@ -105,10 +105,11 @@ impl Translator<'_, '_, '_> {
         }
     }
 
-    /// Translates a loop or a branch with these blocks. The pointers to its buffers, which do not change, are loaded
-    /// from the call record before the loop and stay in registers. If the loop uses more buffers than there are
-    /// registers for pointers, the pointers are loaded before inner loops with fewer buffers, or at each access.
-    /// (Otherwise, Cranelift would spill all pointers, in a time quadratic in their number.)
+    /// Translates a loop or a branch with the inner blocks `blocks`, by `translate`. The pointers to its buffers do not
+    /// change, so they are loaded from the call record (the kernel's argument) before the loop and stay in registers.
+    /// If the loop uses more buffers than there are registers for pointers, the pointers are loaded before inner loops
+    /// with fewer buffers, or at each access. (Otherwise, Cranelift would spill all pointers, in a time quadratic in
+    /// their number.)
     pub(super) fn with_hoisted_values(
         &mut self,
         blocks: &[&[Stmt]],
@@ -519,8 +520,8 @@ impl Translator<'_, '_, '_> {
             ExchangeState::All(mask) => {
                 let away = self.b.use_var(*mask);
                 let join = self.begin_if(away);
-                // The code emitted next is in a branch that does not dominate later code. While `inside` is above 0, no
-                // address is recorded for reuse by later code.
+                // The code emitted next is in a branch that does not dominate later code. While `inside` (the number of
+                // branches around the code) is above 0, no address is recorded for reuse by later code.
                 self.inside += 1;
                 for pair in &exchange.pairs {
                     let [home, from] = pair.map(|b| self.original_address(b));

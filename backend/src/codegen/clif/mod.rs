@@ -99,7 +99,7 @@ impl fmt::Display for CodeReport {
     }
 }
 
-/// The kind of code that calls a program, which decides whether bools are checked.
+/// The kind of code that calls a program, which decides whether loaded bools are normalized to 0 or 1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Caller {
     /// Code of this process, in which each bool of a tensor is the byte 0 or 1.

@@ -89,7 +89,7 @@ pub(super) fn cut<'a>(
     };
     let mut cost = 0;
     for step in &program.body {
-        // Forget the scalars of the previous top-level statement: later statements cannot use them. A long top-level
+        // Drop the scalars of the previous top-level statement: later statements cannot use them. A long top-level
         // `Nest` may be cut between its inner statements.
         cutter.defined.clear();
         let alone = std::slice::from_ref(step);

@@ -155,14 +155,15 @@ impl Walk<'_> {
         {
             done = ComputeTime::AtFirstUse;
         }
-        // The new value of a variable is used at the end of the block that assigns it.
+        // The new value of a variable is used at the end of the block that assigns the variable, so Cranelift computes
+        // the value there. `usize::MAX` stands for this end until the block has been walked.
         if let Some((var, Assign::Set | Assign::Fold(_))) = stmt.assigned()
             && !self.vars.contains(&var)
         {
             done = ComputeTime::At(usize::MAX);
         }
         if is_concurrent(stmt) {
-            // The body becomes a function of its own, which gets these values as arguments.
+            // The body becomes a function of its own, which gets the scalars that the body reads as arguments.
             visit(std::slice::from_ref(stmt), &mut |inner| {
                 inner.args(&mut |a| {
                     if let Arg::Scalar(s) = a {
@@ -188,13 +189,14 @@ impl Walk<'_> {
     }
 }
 
-/// The variables that are carried from one iteration of a loop to the next: those of loops with more than `most`
-/// variables (`crowded`), and those of all other loops (`held`).
+/// The variables that loops carry from one iteration to the next.
 #[derive(Default)]
 struct Variables {
     /// The largest number of variables of a loop that remain in registers: `held_variables` of the machine model.
     most: usize,
+    /// The variables of loops with more than `most` variables.
     crowded: OrderedSet<VarId>,
+    /// The variables of all other loops, which stay in registers.
     held: OrderedSet<VarId>,
 }
 

@@ -105,9 +105,9 @@ impl LaneBuilder<'_, '_, '_> {
         Ok(Lanes::Each(y))
     }
 
-    /// Emits calls of the 8-lane version of a library function. Four lanes are passed twice, which is still faster than
-    /// four scalar calls. Arguments are passed in registers and results in memory, because reading parts of a larger
-    /// store does not stall, but reading several smaller stores at once would.
+    /// Emits calls of the version of a library function for eight lanes. If there are only four lanes, they are passed
+    /// twice, which is still faster than four scalar calls. Arguments are passed in registers and results in memory,
+    /// because reading parts of a larger store does not stall, but reading several smaller stores at once would.
     fn in_eights(&mut self, library: Library, dtype: Dtype, x: &Lanes) -> Result<Lanes, Problem> {
         let f = self.functions.library_of_eight(self.b.func, library, dtype)?;
         let scalar = scalar::register(dtype);

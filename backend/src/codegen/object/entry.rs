@@ -136,7 +136,8 @@ pub(super) struct Constants {
 }
 
 impl Constants {
-    /// Returns the data of these tensors.
+    /// Returns the read-only data with the bits of each tensor; adds data to the object for bits that it does not have
+    /// yet.
     pub(super) fn of(
         &mut self,
         module: &mut CodeModule<'_>,

@@ -18,7 +18,8 @@ use tapeloom_ir::Isa;
 /// 100,000 numbers, four vectors were no faster than three.
 const SEVERAL: [usize; 2] = [3, 2];
 
-/// A nest of several vectors is refused if it has more than one spilled register per this number of instructions.
+/// Code that processes several vectors in an iteration is not used if it has more than one spilled register per this
+/// number of instructions.
 const INSTRUCTIONS_PER_SPILL: usize = 32;
 
 /// The machine code of a nest of loops.

@@ -42,7 +42,8 @@ pub(crate) fn bytes(kernel: &Kernel, stmts: &[&Stmt]) -> u64 {
     traffic.elements.iter().map(of).fold(0, u64::saturating_add)
 }
 
-/// An address with the loops around it, by which accesses of the same elements are recognized.
+/// An access: its buffer, whether it writes, its address, and its reach (extents and strides of its elements). Equal
+/// accesses are counted once.
 type Seen = (BufferId, bool, crate::loop_ir::Address, Vec<(usize, i64)>);
 
 struct Traffic {

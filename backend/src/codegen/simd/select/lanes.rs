@@ -80,8 +80,9 @@ impl Select<'_> {
             self.lanes = Some(Strip { index, n, units });
             self.strips(0, full, strip, body)?;
         }
-        // The remaining elements are processed vector by vector; the last vector may have fewer active elements. The
-        // vector number `unit` folds into the partial values of vector `unit` of a strip.
+        // The remaining elements are processed vector by vector; the last vector may have fewer active elements. Vector
+        // number `unit` of the remaining ones folds into the partial values of vector `unit` of a strip (the vectors of
+        // one iteration).
         for unit in 0..rest.div_ceil(n) {
             let from = full + unit * n;
             let mut active = n.min(extent - from);
@@ -215,7 +216,8 @@ impl Select<'_> {
         (least, most)
     }
 
-    /// Returns the new value for active elements, and the old value for the others.
+    /// Returns, for a variable that is assigned in the last vector, the new value in elements that `mask` holds (the
+    /// active ones) and the old value in the others.
     pub(super) fn merged(
         &mut self,
         mask: Reg,

@@ -237,8 +237,8 @@ impl Select<'_> {
         self.program.body.push(inst);
     }
 
-    /// Returns the register of an instruction's result. The instruction is emitted unless a surrounding block has
-    /// emitted the same instruction.
+    /// Returns the register of an instruction's result. The instruction is emitted unless the same instruction was
+    /// emitted before in this block or a surrounding block.
     fn make(&mut self, class: Class, inst: impl Fn(Reg) -> Inst) -> Reg {
         let key = inst(Reg::new(0));
         if let Some(Some(reg)) = self.numbers.get(&Numbered::Inst(key.clone())) {
@@ -438,8 +438,9 @@ impl Select<'_> {
         Ok(())
     }
 
-    /// Assigns a value to a variable, like [`Self::set`]. If the value's register is newer than `first` and nothing
-    /// else uses it, the instruction that computes the value writes directly to the variable's register.
+    /// Assigns a value to a variable, like [`Self::set`]. If the value's register was created after there were `first`
+    /// registers, and the last instruction computes the value, that instruction writes directly to the variable's
+    /// register.
     fn set_new(&mut self, var: VarId, x: &Val, first: usize) -> Result<(), Refused> {
         if let ([to], [x]) = (self.vars[&var].regs.as_slice(), x.regs.as_slice())
             && x.index() >= first

@@ -17,7 +17,8 @@ impl Emit<'_> {
         let frame = |at: usize| memory(Register::RSP, at as i64);
         let (m, first) = (self.m, self.m.operands[0]);
 
-        // Save the vector and mask registers that are live across the call.
+        // Save the vector and mask registers whose values are used after the call, since the called function may
+        // overwrite all vector and mask registers.
         let mut vectors: SmallVec<[u8; 32]> = SmallVec::new();
         let mut masks: SmallVec<[u8; 8]> = SmallVec::new();
         for (reg, class) in &program.regs {

@@ -211,8 +211,8 @@ impl Emit<'_> {
         self.put_with(made, None, None, false);
     }
 
-    /// Emits an instruction under a mask, with the constant that its memory operand refers to. Elements outside of the
-    /// mask become zero (`zeroing`) or keep their value.
+    /// Emits an instruction. `constant` is the offset of the constant to which its memory operand refers, if any. If
+    /// there is a mask, elements outside of the mask become zero (`zeroing`) or keep their value.
     pub(super) fn put_with(
         &mut self,
         made: Result<Instruction, IcedError>,
@@ -239,7 +239,8 @@ impl Emit<'_> {
             self.put(Instruction::with1(Code::Push_r64, r));
         }
         self.put(Instruction::with2(Code::And_rm64_imm8, Register::RSP, -64));
-        // If the frame is larger than a page, touch each page in the order in which a stack grows.
+        // If the frame is larger than a page, touch each page in order: the system grows a stack only when the page
+        // directly below it is touched.
         for page in 1..=(self.frame.bytes / PAGE_BYTES) as i64 {
             let between = memory(Register::RSP, -page * PAGE_BYTES as i64);
             self.put(Instruction::with2(Code::Or_rm64_imm8, between, 0));

@@ -193,7 +193,8 @@ impl Emit<'_> {
         skip
     }
 
-    /// Stores elements one by one, in order of their index in the vector.
+    /// Stores the active elements for which the guard holds, one by one in the order of their index in the vector. So
+    /// if two elements have equal addresses, the later element remains.
     fn scatter(&mut self, ty: Ty, x: u8, at: &At, access: Access, guard: Option<Reg>) {
         let size = ty.lane.bytes();
         self.store_whole(self.elements(0), x);
