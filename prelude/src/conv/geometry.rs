@@ -57,8 +57,9 @@ impl Steps {
         Steps { padding: Padding::Explicit(each), ..self }
     }
 
-    /// Returns the steps of the transposed convolution, which enlarges an array by the strides. Its padding is such
-    /// that the result has the extents of an array to which a convolution with these steps is applied.
+    /// Returns the steps of the transposed convolution, which enlarges an array by the strides. The padding of the
+    /// returned steps is such that the result has the extents of an array to which a convolution with the steps `self`
+    /// is applied.
     pub(super) fn transposed(&self, along: &[AxisWindows]) -> Steps {
         let pair = |a: &AxisWindows| {
             // If the array has no elements along the axis, the result must have none either, also for a kernel of one

@@ -38,7 +38,7 @@ pub struct Adaptive {
 /// The smallest relative tolerance that is used, in units of the rounding error of the state's dtype.
 const LEAST_SHARE: f64 = 10.0;
 
-/// Converts a setting, an f64 or a `Var`, to a `Var`. It is converted to the dtype of the times later.
+/// Converts a setting, an f64 or a `Var`, to a `Var`. [`Adaptive::integrator`] converts it to the dtype of the times.
 #[track_caller]
 fn float(x: impl IntoVar) -> Var {
     x.into_var(Dtype::F64, caller())

@@ -56,7 +56,7 @@ mod structured;
 mod activations;
 mod losses;
 
-// Functions of one field.
+// Functions for special fields of mathematics.
 mod bessel;
 mod incomplete;
 mod integrals;

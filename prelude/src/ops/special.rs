@@ -417,7 +417,8 @@ const MIDDLE: f64 = 0.135_335_283_236_612_7;
 ///
 /// Source: Cephes mathematical library, `ndtri.c` (S. L. Moshier).
 mod quantile {
-    /// The numerator of the approximation of (x/√2π - w) / w³ as a function of w², where w = p - 1/2.
+    /// The numerator of the approximation of (x/√2π - w) / w³ as a function of w², where x is the quantile of p and w =
+    /// p - 1/2.
     pub(super) const P0: [f64; 5] = [
         -59.963_350_101_410_79,
         98.001_075_418_599_97,
@@ -436,7 +437,8 @@ mod quantile {
         15.905_622_512_621_17,
         -1.183_316_211_213_3,
     ];
-    /// The numerator of the approximation of z - ln z / z - |x| as a function of 1/z, where z = √(-2 ln p) is below 8.
+    /// The numerator of the approximation of z - ln z / z - |x| as a function of 1/z, where x is the quantile of p and
+    /// z = √(-2 ln p) is below 8.
     pub(super) const P1: [f64; 9] = [
         4.055_448_923_059_624_5,
         31.525_109_459_989_388,
@@ -459,8 +461,8 @@ mod quantile {
         -0.038_080_640_769_157_83,
         -9.332_594_808_954_574e-4,
     ];
-    /// The numerator of the approximation of z - ln z / z - |x| as a function of 1/z, where z = √(-2 ln p) is 8 or
-    /// more.
+    /// The numerator of the approximation of z - ln z / z - |x| as a function of 1/z, where x is the quantile of p and
+    /// z = √(-2 ln p) is 8 or more.
     pub(super) const P2: [f64; 9] = [
         3.237_748_917_769_460_3,
         6.915_228_890_689_842,

@@ -159,8 +159,8 @@ impl Rng {
         drawn
     }
 
-    /// Returns the child of this generator for the closure with frame `frame`, which is an argument of `transform`. The
-    /// first call in a closure creates the child.
+    /// Returns the child of this generator for a closure, an argument of `transform`, that is traced in the frame
+    /// `frame`. The first call in a closure creates the child.
     fn child(self, frame: u64, transform: &'static str, at: Loc) -> Rng {
         let known = |c: &Child| c.of.state == self.state && c.frame == frame;
         if let Some(child) = trace::recall::<Child>(*CHILDREN, known) {

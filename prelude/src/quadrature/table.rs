@@ -17,7 +17,7 @@ const POINTS: [f64; 11] = [
     0.0,
 ];
 
-/// The Kronrod weights of these points.
+/// The weights of the Kronrod rule at `POINTS`.
 const KRONROD: [f64; 11] = [
     0.011694638867371874,
     0.032558162307964725,
@@ -32,7 +32,7 @@ const KRONROD: [f64; 11] = [
     0.1494455540029169,
 ];
 
-/// The Gauss weights of every second point.
+/// The weights of the Gauss rule, which uses every second one of `POINTS`.
 const GAUSS: [f64; 5] = [
     0.06667134430868814,
     0.1494513491505806,

@@ -201,7 +201,8 @@ impl View {
         Ok(view)
     }
 
-    /// Returns the shape of this view, for making a view of it. If it has index arrays, this is an error.
+    /// Returns the shape of this view, for making a view of this view. Returns an error if the view has index arrays,
+    /// because such a view has no views of its own.
     fn narrowed(&self) -> Result<Shape, Problem> {
         if !self.points.is_empty() {
             return Err(Problem::new(

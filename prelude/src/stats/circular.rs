@@ -59,7 +59,8 @@ pub fn von_mises_kl(
     })
 }
 
-/// Above this concentration, [`shortfall`] is computed by a series: the scaled functions underflow later.
+/// Above this concentration, [`shortfall`] is computed by a series, because the scaled Bessel functions underflow for
+/// large concentrations.
 const FAR: f64 = 1e5;
 
 /// Returns 1 - I₁(κ) / I₀(κ), the distance of the mean of cos x from 1, without cancellation for large κ.

@@ -61,8 +61,8 @@ pub fn normal_kl(
     let at = caller();
     let operands = operands!(at, loc, scale, other_loc, other_scale);
     of_floats("normal_kl", operands, at, |[m, s, n, t]| {
-        // With r = s / t: ln(t / s) + s² / 2t² - 1/2 = r - 1 - ln r + (r - 1)² / 2. A form with r² would underflow for
-        // small r.
+        // With r = s / t for the standard deviations s and t: ln(t / s) + s² / 2t² - 1/2 = r - 1 - ln r + (r - 1)² / 2.
+        // A form with r² would underflow for small r.
         let ratio = s / t;
         let shift = (m - n) / t;
         let scales = ratio.ones_like().kl_div(ratio) + 0.5 * (ratio - 1.0).square();
@@ -241,8 +241,8 @@ pub fn cauchy_kl(
     let operands = operands!(at, loc, scale, other_loc, other_scale);
     of_floats("cauchy_kl", operands, at, |[m, s, n, t]| {
         let sound = s.gt(0.0) & t.gt(0.0);
-        // The divergence is ln(((s + t)² + (m - n)²) / 4st). If it is small, it is computed as ln(1 + u) with
-        // u = ((s - t)² + (m - n)²) / 4st.
+        // For the locations m, n and the scales s, t, the divergence is ln(((s + t)² + (m - n)²) / 4st). If it is
+        // small, it is computed as ln(1 + u) with u = ((s - t)² + (m - n)²) / 4st.
         let excess = |[m, s, n, t]: [Var; 4]| {
             let [width, shift] = [s - t, m - n].map(|d| (d / s) * (d / t));
             0.25 * (width + shift)

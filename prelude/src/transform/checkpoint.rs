@@ -137,7 +137,7 @@ fn in_budget<T>(policy: &Policy, trace: impl FnOnce() -> T) -> T {
 }
 
 /// Derives the reverse mode of a function. Inside a checkpoint with a budget, the residuals of loops of unknown trip
-/// count are kept within a part of this budget.
+/// count are saved within a third of this budget.
 pub(super) fn vjp(
     module: &mut Module,
     f: FuncId,

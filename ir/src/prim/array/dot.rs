@@ -379,7 +379,7 @@ fn cube<const K: usize, const M: usize, const N: usize>() -> Tensor {
     Tensor::from(std::array::from_fn::<_, K, _>(matrix))
 }
 
-/// The arithmetic of a product's elements of one Rust type.
+/// A Rust type of array elements, with the arithmetic that products need.
 trait Number: Element<Stored = Self> + bytemuck::Pod {
     /// Returns `self + x y`, rounded after the multiplication and after the addition; integers wrap.
     fn plus_product(self, x: Self, y: Self) -> Self;

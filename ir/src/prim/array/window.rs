@@ -329,8 +329,8 @@ impl FilledView for Window {
         for at in &self.moves {
             let (o, k) = (at.extent as i128, x.shape[at.tap] as i128);
             let steps = k * i128::from(at.step).abs();
-            // The largest absolute values of the index numerators of this window and of its transpose; they must
-            // not exceed `INDEX_LIMIT`.
+            // The largest absolute values of the numerators in the index formulas of this window and of its transpose.
+            // They must not exceed `INDEX_LIMIT`, so that no index overflows.
             let reach = o * i128::from(at.scale).abs() + steps;
             let back = x.shape[at.axis].max(1) as i128 * at.divisor as i128 + steps;
             let all = [reach, back, i128::from(at.offset).abs(), o];

@@ -407,9 +407,9 @@ impl Primitive for CustomCall {
         let slots = inputs.iter().zip(batched).filter(|(ty, _)| ty.has_tangent());
         let moved: Vec<bool> = slots.map(|(_, on)| *on).collect();
         let float = tangents(&outputs).len();
-        // A branch that only some members take masks tangents as linear values and other values differently, so
-        // separate the tangents from the values first. If that fails because a rule is not linear, the derivative
-        // that uses the rule reports it.
+        // In a branch that only some batch members take, batching masks linear values, such as tangents, in another way
+        // than other values. So separate the tangents from the values first. If that fails because a rule is not
+        // linear, the derivative that uses the rule reports the error.
         let mut lift =
             |f: FuncId, on: &[bool], wanted: &[BatchRequest], values: Option<[usize; 2]>| {
                 cx.derive(|regions, m| {

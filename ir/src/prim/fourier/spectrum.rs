@@ -24,8 +24,9 @@ pub(super) struct Axes<'a> {
     pub(super) columns: usize,
 }
 
-/// Returns the extents for arrays on the last `rank` axes, with `parts` (0 or 1) axes of real and imaginary parts
-/// before them; `axis` counts within the last `rank` axes.
+/// Splits `shape` into the extents that a transform along `axis` needs. The last `rank` axes are those of an array, and
+/// `axis` counts within them. Before them are `parts` (0 or 1) axes of real and imaginary parts, and before these the
+/// batch axes.
 pub(super) fn axes(shape: &[usize], parts: usize, rank: usize, axis: usize) -> Axes<'_> {
     let (batch, own) = shape.split_at(shape.len().saturating_sub(rank));
     let batch = &batch[..batch.len().saturating_sub(parts)];

@@ -147,7 +147,8 @@ impl fmt::Display for Mark {
 }
 
 impl KeyUse {
-    /// Returns the text form of the use: the number, then the pairs (`cond`, branch).
+    /// Returns the text form of the use of a key: its number, then the pairs (`cond`, branch) of the branches around
+    /// it.
     fn attr(&self) -> Attr {
         let branches = self.branches.iter().flat_map(|(cond, branch)| [*cond, *branch]);
         Attr::Ints([self.number].into_iter().chain(branches).map(i64::from).collect())

@@ -257,7 +257,7 @@ fn interpolation(nodes: &[f64; NODES]) -> Vec<f64> {
         let mut powers = vec![0.0; NODES];
         powers[0] = 1.0;
         for other in nodes.iter().enumerate().filter(|(i, _)| *i != q).map(|(_, x)| x) {
-            // Multiply the Lagrange polynomial of `own` by (y - other) / (own - other).
+            // Multiply the Lagrange polynomial of the node `own`, a polynomial in y, by (y - other) / (own - other).
             for p in (0..NODES).rev() {
                 let shifted = if p == 0 { 0.0 } else { powers[p - 1] };
                 powers[p] = (shifted - other * powers[p]) / (own - other);

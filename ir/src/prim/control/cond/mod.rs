@@ -93,8 +93,8 @@ impl Cond {
         }
         let mut lifted = vec![true; outputs];
         let mut y: Option<Vec<Atom>> = None;
-        // If a result is a tape, the residuals of a loop's iterations, one branch writes it. The other branches leave
-        // it empty or return a parameter.
+        // A tape holds the residuals of a loop's iterations. If a result of the `cond` is a tape, one branch writes the
+        // tape, and the other branches leave it empty or return a parameter.
         let tapes = b.with_module(|m| self.tapes(m));
         let given: Vec<Option<usize>> =
             tapes.iter().map(|of| TapeOrigin::given(of.as_slice())).collect();

@@ -23,7 +23,8 @@ pub enum OutputSource {
 }
 
 impl OutputSource {
-    /// Returns the entry for this place from the list of the new loop's outputs or from that of its operands.
+    /// Returns the entry of this source: an element of `outputs`, which belong to the new loop, or of `operands`, which
+    /// belong to the old loop.
     pub(super) fn of<T: Copy>(self, outputs: &[T], operands: &[T]) -> T {
         match self {
             OutputSource::Output(n) => outputs[n],
@@ -66,8 +67,8 @@ impl Loop {
 }
 
 /// Turns carries that no iteration changes into constants in the linear function `lin` of an iteration, given the slots
-/// of its linear parameters. Returns the function, the slots, and the place of each original result; operand positions
-/// count linear operands only.
+/// (sources) of its linear parameters. Returns the new function, its slots, and for each original result where its
+/// value is now: an output of the new loop or an operand, counted among the linear operands only.
 pub(super) fn with_constant_tangents(
     module: &mut Module,
     lin: FuncId,
@@ -80,7 +81,7 @@ pub(super) fn with_constant_tangents(
 
 /// Turns carries that no iteration changes into constants, for the parameters of `f` from position `first` on. A carry
 /// does not change if its result is the parameter itself. Returns the function without these results, and for each
-/// original result the slot that became a constant, if any.
+/// original result the parameter that became a constant, if any.
 fn make_constant(
     module: &mut Module,
     f: FuncId,

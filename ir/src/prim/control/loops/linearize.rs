@@ -265,8 +265,9 @@ impl Loop {
         m.effects(f) != Effects::Ordered && (runs || !has_while(m, f))
     }
 
-    /// Returns the slots of the tangent parameters. A tangent has the slot of its parameter, except that a carry refers
-    /// to the tangent of its result. The tangents of results start at position `first`.
+    /// Returns the slots (sources) of the tangent parameters. The tangent of a parameter has the slot of the parameter,
+    /// except that the tangent of a carry refers to the tangent of the carried result. The tangents of results start at
+    /// position `first`.
     pub(super) fn tangent_slots(
         &self,
         active: &[bool],
@@ -305,7 +306,8 @@ impl Loop {
     }
 }
 
-/// The way in which the linear iterations read one residual: the slot and the operands of the linear loop.
+/// The way in which the linear iterations read one residual: the slot of the residual's parameter, and the operands of
+/// the linear loop.
 struct Reading {
     slot: Binding,
     /// The operands of the linear loop from which the residual is read; none for the iteration number.
@@ -378,7 +380,8 @@ impl<'a, 'b, 'm> ResidualSources<'a, 'b, 'm> {
             let fwd = m.get(derived.fwd);
             // If the forward function has ordered effects, all its values are computed inside the loop.
             let mut known = vec![false; fwd.results.len()];
-            // If the iterations may overwrite arrays, the values of the forward function stay inside the loop, too.
+            // The planner may treat arrays as memory that may overlap. If the iterations then write arrays, an array
+            // may change between iterations, so no value is computed outside the loop.
             let written = memory == Memory::Written && m.writes(derived.fwd);
             if m.effects(derived.fwd) != Effects::Ordered && !written {
                 let parts = regions.unzip(m, derived.fwd, &constant)?;

@@ -137,8 +137,8 @@ impl Masked<'_> {
         cx.b.with_module(|m| m.function(self.function).params.len())
     }
 
-    /// Returns the masked body and the slots of its parameters. Two additional parameters with the slots `more`,
-    /// after the ordinary ones, determine the members that take part.
+    /// Returns the masked body and the slots (sources) of its parameters. Two additional parameters with the slots
+    /// `more`, after the ordinary ones, determine the members that take part.
     fn body(
         &self,
         cx: &RuleCx<'_, '_>,

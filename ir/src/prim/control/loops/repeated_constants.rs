@@ -84,8 +84,8 @@ impl Replay {
 struct FirstUses(Vec<usize>);
 
 impl FirstUses {
-    /// Compares the operands `x` of the linear parameters with these slots; returns `None` if no parameter
-    /// repeats another one.
+    /// Compares the operands `x` of the linear parameters, whose slots (sources) are `slots`. Returns `None` if no
+    /// parameter repeats another one.
     fn of(slots: &[Binding], x: &[Atom]) -> Option<FirstUses> {
         let constant = |q: usize| slots[q] == Binding::Const && x[q].value().is_some();
         let first = |q: usize| (0..q).find(|p| constant(*p) && constant(q) && x[*p] == x[q]);

@@ -62,8 +62,8 @@ impl Op {
     }
 }
 
-/// Unwraps the outputs of a loop in blocks, `None` if the loop cannot be split; on an error, fails the builder
-/// and returns no outputs.
+/// Returns the outputs of a loop in blocks, or `None` if the loop cannot be split. On an error, reports it to the
+/// builder and returns no outputs.
 fn unwrap_or_fail(
     b: &Builder<'_>,
     blocks: Option<Result<Vec<Atom>, Problem>>,

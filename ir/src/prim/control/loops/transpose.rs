@@ -122,7 +122,7 @@ fn records(m: &Module, f: &Function, tape: ValueId) -> Option<Atom> {
     })
 }
 
-/// The transpose of a linear body, with the slots of the transposed loop.
+/// The transpose of a linear body, with the slots (sources of the body's parameters) of the transposed loop.
 pub(super) struct TransposedBody {
     /// The transpose of the body.
     pub(super) back: TransposeOf,
@@ -132,7 +132,8 @@ pub(super) struct TransposedBody {
     results: Vec<Type>,
     /// Per result of the body: whether it has a cotangent.
     pub(super) nonzero: Vec<bool>,
-    /// Per linear parameter of the body: the initial value to which its cotangent is added, zeros or a total.
+    /// Per linear parameter of the body: the initial value to which its cotangent is added, either zeros or the total
+    /// of the cotangents added so far.
     pub(super) onto: Vec<AccumulateInto>,
 }
 
@@ -149,8 +150,8 @@ fn read_once(f: &Function, q: usize) -> bool {
 }
 
 impl TransposedBody {
-    /// Transposes a linear body, given the slots of its linear parameters. `nonzero` marks the results that have
-    /// a cotangent, and `running` holds the totals that exist already.
+    /// Transposes a linear body, given the slots (sources) of its linear parameters. `nonzero` marks the results that
+    /// have a cotangent, and `running` holds the totals of cotangents that exist already.
     pub(super) fn new(
         cx: &mut RuleCx<'_, '_>,
         body: FuncId,
@@ -207,8 +208,8 @@ impl TransposedBody {
         (0..self.linear.len()).filter(|q| self.onto[*q] == AccumulateInto::Total)
     }
 
-    /// Returns the slots of the linear parameters of the body's transpose, whose results in the new loop's body
-    /// start at position `first`.
+    /// Returns the slots (sources) of the linear parameters of the body's transpose, whose results in the new loop's
+    /// body start at position `first`.
     pub(super) fn takes(&self, first: usize) -> Vec<Binding> {
         let carried = |q: usize| Binding::Carry(first + self.rank(q));
         let cotangents = (0..self.nonzero.len()).filter(|r| self.nonzero[*r]).map(|r| {
