@@ -56,7 +56,7 @@ mod structured;
 mod activations;
 mod losses;
 
-// Functions for special fields of mathematics.
+// Special functions and interpolation.
 mod bessel;
 mod incomplete;
 mod integrals;

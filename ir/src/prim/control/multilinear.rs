@@ -232,8 +232,8 @@ fn moved(
     })
 }
 
-/// Returns a jvp rule whose results are zero, for the function `f`. Parameter `point` of `f` is the operand in which it
-/// is not linear.
+/// Returns a jvp rule whose results are zero, for the function `f`. Parameter `point` of `f` is the point with respect
+/// to which the rule differentiates.
 fn zero_rule(cx: &mut RuleCx<'_, '_>, f: FuncId, point: usize) -> Result<FuncId, Problem> {
     cx.b.with_module(|m| {
         let of = m.get(f);

@@ -38,7 +38,7 @@ impl Loop {
     /// place of each original output.
     ///
     /// # Errors
-    /// Has no error for a loop of a well-formed module.
+    /// Never fails for a loop of a module that the verifier accepts.
     pub fn with_constant_carries(
         self,
         module: &mut Module,
@@ -58,7 +58,7 @@ impl Loop {
     /// operand.
     ///
     /// # Errors
-    /// Has no error for a loop of a well-formed module.
+    /// Never fails for a loop of a module that the verifier accepts.
     pub(super) fn emit(self, b: &Builder<'_>, operands: &[Atom]) -> Result<Vec<Atom>, Problem> {
         let (op, sources) = b.with_module(|m| self.with_constant_carries(m))?;
         let outputs = b.emit(op, operands);
