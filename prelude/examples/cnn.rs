@@ -15,7 +15,7 @@ struct Model<T> {
     first: T,
     /// Weights of the second convolution: [3, 3, channels, channels].
     second: T,
-    /// [channels, classes]
+    /// Weights of the last layer, a matrix product: [channels, classes].
     last: T,
 }
 

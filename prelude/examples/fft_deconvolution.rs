@@ -19,7 +19,7 @@ const N: usize = 256;
 /// The width of the Gaussian, in samples.
 const WIDTH: f64 = 4.0;
 
-/// Convolves with the Gaussian, whose spectrum is again a Gaussian.
+/// Returns the signal convolved with the Gaussian, whose spectrum is again a Gaussian.
 fn blur(x: Var) -> Var {
     let gain = (-0.5 * (2.0 * PI * WIDTH * fft::rfftfreq(N, 1.0, Dtype::F64)).square()).exp();
     fft::irfft(fft::rfft(x, -1) * gain, fft::along(-1).points(N))

@@ -18,7 +18,7 @@ use tapeloom::prelude::*;
 
 /// The number of components.
 const COMPONENTS: usize = 5;
-/// The number of steps.
+/// The number of steps of Adam.
 const STEPS: usize = 400;
 
 /// The parameters of k components in two dimensions.

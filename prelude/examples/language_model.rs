@@ -249,7 +249,7 @@ fn continued(
 
 /// Draws the losses of all steps, and their moving average.
 fn picture(losses: &[f32]) -> String {
-    /// The size of the picture, and the margin around the axes.
+    /// The size of the picture, and the margin around the axes, in pixels.
     const SIZE: (f64, f64) = (640.0, 360.0);
     const MARGIN: f64 = 40.0;
     let most = losses.iter().fold(1.0, |most: f32, x| most.max(x.ceil()));

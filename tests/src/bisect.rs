@@ -38,7 +38,7 @@ pub enum Verdict {
         /// The program before the wrong pass and after it, printed.
         programs: [String; 2],
     },
-    /// The pass list itself returned this error.
+    /// The pass list stopped with this error.
     Refused(String),
 }
 

@@ -31,7 +31,7 @@ pub fn finite(t: &Tensor) -> bool {
     (0..t.elements()).all(|i| t.at(i).to_f64().is_finite())
 }
 
-/// Returns the tensors that the mask marks.
+/// Returns the tensors of `all` whose entry in the mask is true.
 pub fn marked(all: &[Tensor], mask: &[bool]) -> Vec<Tensor> {
     all.iter().zip(mask).filter(|(_, on)| **on).map(|(t, _)| t.clone()).collect()
 }

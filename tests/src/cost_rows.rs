@@ -7,7 +7,7 @@ use tapeloom::prelude::*;
 
 /// A measured program with its arguments.
 pub struct CostRow {
-    /// The name of the row.
+    /// The name of the program in benchmark rows.
     pub name: &'static str,
     /// The number of leading arguments with respect to which the gradient is measured; 0 if no gradient is measured.
     pub differentiated: usize,

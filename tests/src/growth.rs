@@ -12,7 +12,7 @@ use tapeloom::prelude::*;
 
 /// A program whose size is a parameter n, with the exponents with which its work may grow.
 pub struct Growing {
-    /// The name of the row.
+    /// The name of the program in the table of growth.
     pub name: &'static str,
     /// The smaller of the two sizes n and 4 n at which the program is compiled.
     pub n: usize,

@@ -25,19 +25,19 @@ pub enum Statement {
 /// The operation by which a write combines the old elements with the value.
 #[derive(Clone, Copy, Debug)]
 pub enum Combine {
-    /// `set`
+    /// `Ref::set`: the value replaces the old elements.
     Set,
-    /// `swap`; the value swapped out is added to the first element of the first array.
+    /// `Ref::swap`: as `set`; the old elements that it returns are added to the first element of the first array.
     Swap,
-    /// `add`
+    /// `Ref::add`: the sum of old elements and value.
     Add,
-    /// `mul`
+    /// `Ref::mul`: the product of old elements and value.
     Mul,
-    /// `max`
+    /// `Ref::max`: the larger of old element and value.
     Max,
-    /// `min`
+    /// `Ref::min`: the smaller of old element and value.
     Min,
-    /// `update` by the sine.
+    /// `Ref::update`: the sine of the sum of old elements and value.
     Update,
 }
 
@@ -48,11 +48,11 @@ pub enum Kind {
     Known,
     /// `fori_loop` with a trip count that is known only at run time.
     Runtime,
-    /// `scan`
+    /// `scan` over the iteration numbers.
     Scan,
-    /// `scan_reverse`
+    /// `scan_reverse` over the iteration numbers.
     Reverse,
-    /// `map`
+    /// `map` over the iteration numbers.
     Map,
     /// `while_loop` with a counter in a `Ref`.
     While,

@@ -37,7 +37,7 @@ pub enum Form {
     Scan,
     /// `scan_reverse` of the whole batch, with a stack of the carried arrays.
     Reverse,
-    /// Two nested loops.
+    /// A `fori_loop` of two iterations inside a `fori_loop`, both of the whole batch.
     Nested,
 }
 

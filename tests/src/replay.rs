@@ -37,7 +37,7 @@ const RANDOM: u64 = 250;
 /// The first seeds of random programs without loops, and with loops.
 const SEEDS: [u64; 2] = [26_000, 27_000];
 
-/// The lines of each program, by `family/program`.
+/// For each program, under the name `family/program`: the stages of its compilation, or that it was refused.
 pub type Replay = BTreeMap<String, Vec<Line>>;
 
 /// A line of a program's replay: a stage of its compilation, or an error.

@@ -10,11 +10,11 @@ use tapeloom_ir::{ArrayType, Tensor};
 pub struct SourceCase {
     /// The name of the function, which differs from those of the program's other functions.
     pub name: String,
-    /// The source.
+    /// The Rust source of the function.
     pub text: String,
-    /// The arguments.
+    /// The arguments of the call.
     pub args: Vec<Tensor>,
-    /// The expected results.
+    /// The expected results of the call.
     pub want: Vec<Tensor>,
     /// The largest allowed difference of the results.
     pub agreement: Agreement,

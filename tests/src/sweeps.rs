@@ -182,13 +182,13 @@ impl Mode {
 }
 
 impl Sweep {
-    /// Returns the number of cases to draw in this mode.
+    /// Returns the number of cases to draw in this test run, which is an ordinary or a nightly one.
     pub fn cases(self) -> u64 {
         let row = self.row();
         if Mode::of_the_run().nightly { row.nightly } else { row.gate }
     }
 
-    /// Returns the first seed in this mode.
+    /// Returns the first seed of random cases in this test run.
     pub fn seed(self) -> u64 {
         Mode::of_the_run().seed
     }

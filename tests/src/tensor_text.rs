@@ -47,7 +47,7 @@ pub fn show_tensors(tensors: &[Tensor]) -> String {
 
 /// Prints a tensor; one with more than 32 elements is truncated, and does not parse again.
 pub fn show_tensor(t: &Tensor) -> String {
-    /// Elements printed before truncation.
+    /// The number of elements that are printed of a larger tensor.
     const SHOWN: usize = 32;
     let shown: Vec<String> = t.literals().take(SHOWN).map(|l| l.to_string()).collect();
     let rest = if t.elements() > SHOWN { ", .." } else { "" };

@@ -7,7 +7,7 @@ use tapeloom::prelude::*;
 
 const START: [f64; 3] = [1.0, -2.0, 0.5];
 
-/// Returns the gradient of `Σ kᵢ xᵢ⁴ / 4`.
+/// Returns the gradient of `Σ kᵢ xᵢ⁴ / 4` for k = (1, 2, 3).
 fn slopes(x: Var) -> Var {
     (iota([3], 0, Dtype::F64) + 1.0) * x * x * x
 }

@@ -44,7 +44,7 @@ pub enum Iterations {
     Scan,
     /// `scan_reverse` over vectors, with a stack of vectors.
     Reverse,
-    /// `map`
+    /// `map` over numbers, with a number as the result of each iteration.
     Map,
     /// `while_loop` until a counter reaches a limit.
     Counted,

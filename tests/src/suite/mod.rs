@@ -158,9 +158,9 @@ pub type Gradient = Box<dyn Fn(Given<Var>) -> (Var, Vec<Var>)>;
 
 /// A way to choose the residuals of a kernel's gradient: a checkpoint policy, or the default.
 pub struct Way {
-    /// The name of the choice in benchmark rows.
+    /// The name of the way in benchmark rows.
     pub name: &'static str,
-    /// Returns the gradient of a kernel with this choice.
+    /// Returns the gradient of a kernel with residuals chosen in this way.
     pub gradient: fn(&Kernel, &'static [usize]) -> Gradient,
 }
 

@@ -107,7 +107,7 @@ pub enum ArrayPlacement {
     /// The placement of arrays for each side of the comparison: adjacent for the TapeFlow study's tape, 37 cache lines
     /// apart for the smallest tape.
     Own,
-    /// Adjacent arrays on both sides.
+    /// Adjacent arrays for both tapes.
     Behind,
     /// The gap between arrays, of eight tried on each side, that moves the fewest lines, so that array sizes do not
     /// decide which arrays conflict in the cache.

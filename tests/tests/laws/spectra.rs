@@ -131,7 +131,7 @@ impl Spectral<'_> {
 enum Needs {
     /// The first derivative of the function reads no vectors, its second derivative reads all vectors.
     Values,
-    /// All vectors.
+    /// The derivatives of the function read all vectors.
     Vectors,
     /// The derivatives read the vector of the largest value. If that value is repeated, its derivative is not unique.
     Top,

@@ -102,7 +102,8 @@ impl Report {
         }
     }
 
-    /// Prints the numbers, and fails if a program has wrong results.
+    /// Prints the number of programs with each outcome. Fails if a program has wrong results, or if less than `least`
+    /// programs agree.
     #[track_caller]
     fn finish(self, least: usize) {
         let Report { equal, unwritten, subnormal, wrong, .. } = self;

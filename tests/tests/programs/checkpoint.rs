@@ -10,12 +10,13 @@ fn wave(shape: &[usize]) -> Tensor {
         .unwrap()
 }
 
-/// A layer: a matrix product and a hyperbolic tangent.
+/// Returns the output of a layer: the hyperbolic tangent of a matrix product.
 fn layer((w, x): (Var, Var)) -> Var {
     x.dot(w).tanh()
 }
 
-/// A feed-forward layer with a residual connection: to a larger width, tanh, back to the input's width, tanh.
+/// Returns the output of a feed-forward layer with a residual connection: to a larger width, tanh, back to the input's
+/// width, tanh.
 fn wide((w, x): (Var, Var)) -> Var {
     (x.dot(w).tanh().dot(w.t()) + x).tanh()
 }

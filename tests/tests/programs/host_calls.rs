@@ -19,7 +19,7 @@ enum Engine {
     Xla,
 }
 
-/// A client with one device, if a plugin is set.
+/// A client of XLA with one device, if a plugin is set.
 static CLIENT: LazyLock<Option<Client>> = LazyLock::new(client_or_skip);
 
 impl Engine {

@@ -208,7 +208,7 @@ fn the_runtime_has_every_other_function() {
     assert!(unused.is_empty(), "{unused:?}");
 }
 
-/// The objects that the functions above make, for one machine.
+/// Returns the objects of the programs above and of more programs, for one machine.
 fn all(machine: Machine) -> Vec<ObjectCase> {
     let table = numbers(&[11, 4], 1.0);
     let other = numbers(&[11, 4], 0.5);

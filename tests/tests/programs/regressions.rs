@@ -7,7 +7,8 @@
 use std::path::{Path, PathBuf};
 use tapeloom::prelude::*;
 
-/// A certified regression.
+/// A regression problem of NIST, with the certified parameters, their standard deviations and the sum of squared
+/// residuals.
 struct Regression {
     /// The two starting points of the certified problem.
     starts: [Vec<f64>; 2],

@@ -53,7 +53,7 @@ fn numbers(shape: &[usize], scale: f64) -> Tensor {
     all.reshape(shape).unwrap()
 }
 
-/// The gradient of a mixture of Gaussians.
+/// Returns a gradient of a mixture of Gaussians.
 fn gmm() -> SourceCase {
     let (k, d) = (4, 3);
     let mixture = Mixture {
@@ -67,7 +67,7 @@ fn gmm() -> SourceCase {
     case("gmm", &f, &(mixture, numbers(&[37, d], 3.0)))
 }
 
-/// Loops and branches, and their gradients.
+/// Returns programs with loops and branches, and their gradients.
 fn control() -> Vec<SourceCase> {
     let far = |x: Var| {
         while_loop(|x: Var| x.square().sum().lt(1e4), |x: Var| x * 1.01 + x.exp(), x).sum()
@@ -105,7 +105,7 @@ fn control() -> Vec<SourceCase> {
     ]
 }
 
-/// Products, movement, sums and sorts.
+/// Returns programs with products, movement, sums and sorts of arrays.
 fn arrays() -> Vec<SourceCase> {
     let thin = jit(grad(|(a, x): (Var, Var)| a.dot(x).tanh().sum()));
     let filter =
@@ -151,7 +151,7 @@ fn arrays() -> Vec<SourceCase> {
     ]
 }
 
-/// Functions of numbers, in all dtypes.
+/// Returns programs that call functions of numbers, in all dtypes.
 fn functions() -> Vec<SourceCase> {
     let all = |x: Var| {
         let inside = x.tanh() * 0.9;

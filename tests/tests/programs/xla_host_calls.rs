@@ -30,7 +30,7 @@ fn see_back(log: &Listener, name: &'static str, x: Var) -> Var {
 /// The way in which a test compiles a program for XLA.
 struct Setup<'a> {
     client: &'a Client,
-    /// The mesh, and the partition spec of the argument.
+    /// The mesh, and the partition spec of the argument; `None` for one device.
     divided: Option<(Mesh, PartitionSpec)>,
     max_steps: Option<u64>,
 }

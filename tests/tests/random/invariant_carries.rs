@@ -20,18 +20,18 @@ fn start(x: Var) -> State {
     (x, x.cos() * 0.9, x.sum() * 0.1)
 }
 
-/// A loop of 9 iterations with two invariant carries.
+/// Runs a loop of 9 iterations with two invariant carries.
 fn known(x: Var) -> Var {
     sum(fori_loop(9, |(_, s): (Var, State)| step(s), start(x)))
 }
 
-/// The loop of `known` with a trip count that is known only at run time.
+/// Runs the loop of `known` with a trip count that is known only at run time.
 fn stacked(x: Var) -> Var {
     let n = (x.sum() * 0.0).convert(Dtype::I64) + 9;
     sum(fori_loop(n, |(_, s): (Var, State)| step(s), start(x)))
 }
 
-/// A loop whose condition reads an invariant carry.
+/// Runs a loop whose condition reads an invariant carry.
 fn until(x: Var) -> Var {
     let end = (x.sum() * 0.0) + 8.5;
     let more = |(i, end, _): (Var, Var, State)| i.lt(end);
@@ -43,12 +43,12 @@ fn until(x: Var) -> Var {
     sum(s) + i * 0.1 + end * 0.2
 }
 
-/// A loop of which all carries are invariant.
+/// Runs a loop all of whose carries are invariant.
 fn all(x: Var) -> Var {
     sum(fori_loop(9, |(_, s): (Var, State)| s, start(x)))
 }
 
-/// A loop in which one value is the initial value of two invariant carries and is also captured by the body.
+/// Runs a loop in which one value is the initial value of two invariant carries, and is captured by the body, too.
 fn twice(x: Var) -> Var {
     let y = x.cos() * 0.9;
     let iteration = |(_, (z, a, b)): (Var, State)| ((z * a + b * y).sin() * 0.6, a, b);
@@ -56,7 +56,8 @@ fn twice(x: Var) -> Var {
     (z * a + b).sum()
 }
 
-/// A loop with a carry whose tangent is invariant, although the carry changes: each iteration adds a constant.
+/// Runs a loop with a carry whose tangent is invariant although the carry changes: each iteration adds a constant to
+/// it.
 fn added(x: Var) -> Var {
     let iteration =
         |(i, (z, a)): (Var, (Var, Var))| ((z * a).sin() * 0.8, a + i.convert(Dtype::F64) * 0.01);
@@ -64,13 +65,13 @@ fn added(x: Var) -> Var {
     (z * a).sum()
 }
 
-/// Two nested loops with the same invariant carries.
+/// Runs two nested loops with the same invariant carries.
 fn nested(x: Var) -> Var {
     let inner = |s: State| fori_loop(5, |(_, s): (Var, State)| step(s), s);
     sum(fori_loop(6, |(_, s): (Var, State)| inner(step(s)), start(x)))
 }
 
-/// A loop with invariant carries that reads rows and stacks rows.
+/// Runs a loop with invariant carries that reads a row and stacks a row in each iteration.
 fn scanned(x: Var) -> Var {
     let rows = x.reshape([1, x.size()]) * arange(7, Dtype::F64).reshape([7, 1]) * 0.1;
     let iteration = |(s, row): (State, Var)| {
@@ -81,8 +82,8 @@ fn scanned(x: Var) -> Var {
     sum(s) + stacked.sin().sum() * 0.1
 }
 
-/// An outer loop reads the invariant carry of an inner loop, so the sum of the carry's cotangents passes through both
-/// loops. The compiler finds that the carry is invariant only when it differentiates the inner call.
+/// Runs an outer loop that reads the invariant carry of an inner loop, so the sum of the carry's cotangents passes
+/// through both loops. The compiler finds that the carry is invariant only when it differentiates the inner call.
 fn mapped(x: Var) -> Var {
     let (_, y, s) = start(x);
     let same = checkpoint(step, Policy::Everything);

@@ -142,7 +142,7 @@ fn points_cut_off_or_put_zeros() {
 
 type Transform = fn(Var) -> Complex;
 
-/// All transforms of the module, applied to a real matrix.
+/// All transforms of the module `fft`, as functions of a real matrix.
 const ALL: [(&str, Transform); 12] = [
     ("fft", |x| fft::fft(Complex { re: x, im: x.sin() }, -1)),
     ("fft of reals", |x| fft::fft(x, 0)),

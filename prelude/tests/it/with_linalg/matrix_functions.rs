@@ -166,7 +166,7 @@ fn the_logarithm_is_the_inverse_of_the_exponential() {
     same("log", log, &POSITIVE, EXACT);
 }
 
-/// Returns the identity for every `a`.
+/// Returns the identity matrix for every `a`, as the expected value of a function whose derivatives are zero.
 fn unit(a: Var) -> Var {
     a * 0.0 + eye(4, Dtype::F64)
 }

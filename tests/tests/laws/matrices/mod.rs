@@ -36,7 +36,7 @@ const INTENDED: &[(&str, &str, Not, &str)] = &[
 ];
 
 struct Case {
-    /// The kind of edge, in the words of the recording script.
+    /// The kind of edge, such as "zero", in the words of the recording script.
     at: String,
     recorded: RecordedValue<Call>,
 }

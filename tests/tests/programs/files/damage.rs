@@ -6,7 +6,7 @@ use tapeloom::prelude::*;
 use tapeloom::{Kind, Problem};
 use tapeloom_tests::{Rng, Sweep};
 
-/// A reader of a format.
+/// A function that reads the bytes of a file in one format.
 type Reader = fn(&[u8]) -> Result<Arrays, Problem>;
 
 fn one(bytes: &[u8]) -> Result<Arrays, Problem> {
