@@ -1,7 +1,9 @@
-//! Objects in programs of other languages: a C program calls objects on given arguments, and its results are compared.
+//! Objects (functions compiled to object files) in programs of other languages: a C program calls objects on given
+//! arguments, and its results are compared.
 //!
-//! The C program is hard on objects: arrays are aligned to their elements only, results and workspace are poisoned before
-//! each call, a true bool may be any byte but 0, and the bytes around each array must not change. It calls each entry twice.
+//! The C program is hard on objects: arrays are aligned to their elements only, results and workspace are poisoned
+//! before each call, a true bool may be any byte but 0, and the bytes around each array must not change. The program
+//! calls the function of each object twice.
 
 use crate::{Agreement, Failure};
 use std::collections::BTreeSet;

@@ -7,8 +7,8 @@ use tapeloom_ir::trace::{self, Handle, Recorded};
 use tapeloom_ir::{Dtype, FuncId, Function, Kind, Module, Problem, Tensor, Type};
 use tapeloom_transforms::{Transforms, VjpOf, vjp};
 
-/// Returns the tolerance of the comparison with reverse mode. The interpreter runs both, but terms are summed in
-/// another order and grouping.
+/// Returns the tolerance for comparing pullbacks of a recording with reverse mode. The interpreter runs both the
+/// recording and reverse mode, but they sum terms in another order and grouping.
 fn close(m: &Module, f: FuncId) -> Agreement {
     let single =
         |f: &Function| f.types.values().filter_map(Type::as_array).any(|ty| ty.dtype == Dtype::F32);

@@ -165,7 +165,8 @@ fn lbfgs_is_differentiable() {
     assert!((end - 6.0).abs() < 1e-6, "{end}");
 }
 
-/// Each minimiser finds the minimum, alone and in a batch, and its derivative is that of the equation.
+/// Each minimiser must find the minimum, alone and in a batch. The derivative of the minimum must be that of the
+/// equation which the minimum satisfies.
 #[test]
 fn minimisers_find_minima() {
     finds_the_minimum("bfgs", |x, a| optim::bfgs().minimize(|x: Var| bowl(x, a), x));

@@ -203,8 +203,9 @@ pub fn budgets(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
     if budget < u64::MAX && e.tape().to_string().contains("more for each iteration") {
         return Err(format!("no bound in {budget} bytes:\n{}", e.tape()).into());
     }
-    // The number of bytes in the error is that of the plan. The compiled tape may be smaller, because later passes remove
-    // residuals that are not read: in calls, which are inlined after planning, and in iterations that save all products.
+    // The error names the bytes of the planned tape. The compiled tape may be smaller, because later passes remove
+    // residuals that are not read: in calls, which are inlined after planning, and in iterations that save all
+    // products.
     let own = program.has(&|s| matches!(s, Step::Rule(_)));
     let called = program.has(&|s| matches!(s, Step::Call(_) | Step::Carries(..)));
     // If a step has its own checkpoint policy, all values of that step's function may be saved, matrix products

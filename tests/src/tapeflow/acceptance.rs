@@ -32,8 +32,9 @@ pub struct Row {
 }
 
 impl Row {
-    /// Returns whether misses, cache lines and speedup are near enough to the TapeFlow authors' figures. Misses are
-    /// those of the run without streams; misses of streams are included in the lines.
+    /// Returns whether misses, cache lines and speedup are near enough to the TapeFlow authors' figures. Of the misses,
+    /// only those of the run without streams are compared; the misses of the run with streams count among the cache
+    /// lines that it moves.
     pub fn inside(&self) -> [bool; 3] {
         let near = |x: f64, y: f64, within: f64| (x / y - 1.0).abs() <= within;
         let speed = if NEAR.contains(&self.kernel) { 0.15 } else { 0.25 };
@@ -101,7 +102,8 @@ impl Smallest {
     }
 }
 
-/// The placement of arrays in memory, on both sides of a comparison.
+/// The placement of arrays in memory, for the two compared tapes: the smallest tape, and the tape of the TapeFlow
+/// study.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ArrayPlacement {
     /// The placement of arrays for each side of the comparison: adjacent for the TapeFlow study's tape, 37 cache lines

@@ -165,9 +165,9 @@ impl Study {
 
     /// Returns the addresses of the arrays: adjacent, with words of eight bytes on the tape.
     ///
-    /// For MTTKRP the addresses of the TapeFlow paper's authors are known. They are of structures with a header of 48
-    /// bytes, which start 864 bytes apart whatever their size, in the order A, B, D, C and their cotangents; the last
-    /// one starts 8 bytes behind the one before.
+    /// For MTTKRP the addresses of the TapeFlow paper's authors are known. There, each array is in a structure with a
+    /// header of 48 bytes. The structures start 864 bytes apart, whatever their size, in the order A, B, D, C and their
+    /// cotangents. Only the last structure starts 8 bytes behind the one before.
     pub fn map(&self) -> AddressMap {
         let mut map = AddressMap { word: 8, ..AddressMap::default() };
         if self.name == "mttkrp" {

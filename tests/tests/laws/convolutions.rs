@@ -159,7 +159,7 @@ fn products_over_windows_are_written_as_convolutions() {
     assert!(count > 200, "{count} convolutions");
 }
 
-/// The recorded values and gradients must agree with those of XLA.
+/// XLA must compute the recorded values and gradients.
 #[test]
 fn xla_computes_the_values_of_jax() {
     let Some(client) = client_or_skip() else { return };

@@ -64,12 +64,13 @@ fn work_grows_as_the_table_says() {
 /// read and write.
 const TRAFFIC: f64 = 1.5;
 
-/// Bytes that are added to both sides of the comparison. The cost model counts nothing for arrays of a few numbers, which
-/// are in registers.
+/// Bytes that are added to the counted and to the moved bytes before they are compared. The cost model counts nothing
+/// for arrays of a few numbers, which are in registers.
 const FEW: f64 = 1024.0;
 
-/// The smallest fraction of the programs for which both numbers of bytes must agree. The other programs have loops of
-/// library routines, updates in place, strided windows, or values that the lowering computes twice rather than stores.
+/// The smallest fraction of the programs in which the counted and the moved bytes must agree. The other programs have
+/// loops of library routines, updates in place, strided windows, or values that the lowering computes twice rather than
+/// stores.
 const AGREEING: f64 = 0.7;
 
 /// The cost model by which the e-graph chooses must count the bytes that the loops of programs move. Programs with loops

@@ -267,8 +267,8 @@ fn every_case_is_compared_or_said_to_be_later() {
     assert_eq!(seen.names.union(&later).cloned().collect::<BTreeSet<String>>(), all);
 }
 
-/// JAX refuses forward mode of any function with a reverse rule. This library derives it if the rule is linear in the
-/// cotangent, and refuses it with the reason otherwise.
+/// JAX refuses forward mode of any function with a reverse rule. This library derives the forward mode if the rule is
+/// linear in the cotangent, and otherwise refuses it with the reason.
 #[test]
 fn forward_mode_of_a_reverse_rule() {
     let double =

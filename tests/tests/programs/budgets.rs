@@ -1,5 +1,5 @@
-//! Budgets of the tape: each is obeyed, or refused with the smallest sufficient budget, which is then obeyed; values
-//! and gradients equal those without a budget.
+//! Budgets of the tape: the tape must be within its budget, or the budget is refused with the smallest sufficient one,
+//! which must then be obeyed. Values and gradients must equal those without a budget.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -1315,7 +1315,7 @@ fn a_gradient_of_a_loop_of_unknown_length_has_a_budget() {
             let g = jit(grad(move |x: Var| f(x).square().sum()));
             Agreement::CLOSE.check(&g.call(&x).unwrap(), &want).unwrap();
         }
-        // The gradient alone must equal, bit for bit, the one without a checkpoint.
+        // The gradient alone must equal, bit for bit, the gradient without a checkpoint.
         let first = run(checkpoint(slope, Policy::Bytes(bytes)), &x).unwrap();
         assert_eq!(first, run(slope, &x).unwrap());
     }

@@ -112,8 +112,8 @@ fn each_mode_uses_its_rule() -> Result<(), Problem> {
 fn derivatives_of_derivatives_differentiate_the_rules() -> Result<(), Problem> {
     for (rules, factor) in [(", jvp=@sine.jvp", 10.0), (", fwd=@sine.fwd, bwd=@sine.bwd", 100.0)] {
         let second = -factor * X.sin();
-        // The derivative with respect to x of the first derivative: both orders are computed in forward and in reverse
-        // mode.
+        // Compute the first derivative in forward or reverse mode, and from each its derivative with respect to x, in
+        // forward and in reverse mode.
         for reverse_first in [false, true] {
             let (mut m, f) = with_rules(rules);
             let first = match reverse_first {

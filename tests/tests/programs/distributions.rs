@@ -525,7 +525,7 @@ fn edges_and_mistakes() {
     let k = |(n, p): (Var, Var)| random::negative_binomial(random::key(0), n, p, [5]);
     let few = run(k, ([7.0, 7.0, 0.0, 7.0, f64::NAN], [1.0, 0.0, 0.5, 1.5, 0.5])).unwrap();
     assert_eq!(few.to_vec::<i64>().unwrap(), [0, -1, -1, -1, -1]);
-    // The counts sum to n, and an outcome of weight 0 does not occur, even behind the others.
+    // The counts must sum to n, and an outcome of weight 0 must not occur, even if it is the last one.
     let k = |(n, w): (Var, Var)| random::multinomial(random::key(0), n, w, [500, 2]);
     let counts = run(k, ([1.0, 70.0], [0.1, 0.0, 0.2, 0.7, 0.0])).unwrap().to_vec::<i64>().unwrap();
     for (i, k) in counts.chunks(5).enumerate() {

@@ -18,7 +18,8 @@ fn cases(kind: &str) -> Vec<(String, Value)> {
     lines.filter_map(|l| Some((l[kind].as_str()?.to_owned(), l))).collect()
 }
 
-/// Returns the gradients `(i + 1) x³` of the parameters, i the index over both leaves: the same as in the script.
+/// Returns the gradients `(i + 1) x³` of the parameters, i the index over both leaves: the same as in the recording
+/// script.
 fn gradient((x, y): Params<Var>) -> Params<Var> {
     let i = arange(5, Dtype::F64) + 1.0;
     let (a, b) = (i.slice_axis(0, ..3), i.slice_axis(0, 3..).reshape([1, 2]));

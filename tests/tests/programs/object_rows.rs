@@ -475,8 +475,8 @@ int main(void) {
     assert_eq!(output, "0: 0 0 0 0\n0: 5 25 10 20 30\n1\n1\n");
 }
 
-/// The caller gives an object memory for its dynamic tape, an arena. Its fields `used` and `needed` must be those of
-/// the block of rows whose residuals take the most bytes, whichever block that is.
+/// The caller gives an object memory for its dynamic tape, an arena. The arena's fields `used` and `needed` must be
+/// those of the block of rows whose residuals take the most bytes, whichever block that is.
 #[test]
 fn the_tape_reports_the_largest_block() {
     let Some(_) = Toolchain::here() else { return };

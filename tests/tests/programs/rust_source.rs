@@ -1,5 +1,5 @@
-//! Programs as Rust source: the results are those of `jit(f).call` to rounding, and rustc compiles the programs that have names here
-//! without warnings.
+//! Programs as Rust source: the results are those of `jit(f).call` to rounding, and rustc compiles the programs of this
+//! file, which are not random, without warnings.
 //!
 //! `BLESS=1 cargo test -p tapeloom-tests --test programs rust_source::` writes the source of two derivatives to
 //! `data/rust_source.txt`.

@@ -1,4 +1,4 @@
-//! `flush_subnormals`: no carry is subnormal, on any engine, and whatever else the loop computes stays as it was.
+//! `flush_subnormals`: no carry is subnormal, on any engine, and all other values of a loop keep their bits.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

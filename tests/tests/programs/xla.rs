@@ -117,7 +117,7 @@ fn programs_call_functions_of_this_process() {
     }
 }
 
-/// Each step starts before earlier steps have ended; the queue of a client holds 32 steps.
+/// Steps must start before earlier steps have ended, and without copies. The queue of a client holds 32 steps.
 #[test]
 fn many_steps_start_without_a_wait() {
     let Some(client) = client_or_skip() else { return };

@@ -25,7 +25,7 @@ fn ran(packages: &str, program: &str, folder: &Folder) -> bool {
     true
 }
 
-/// Reads `ours.*`, compares the values that both sides know, and writes the same arrays as `theirs.*`.
+/// Reads `ours.*`, which this library wrote, compares the values, and writes the same arrays as `theirs.*`.
 const NUMPY: &str = r#"
 import sys, numpy as np
 folder = sys.argv[1] + "/"

@@ -43,8 +43,8 @@ const INNER: [(&str, &str, &str); 1] = [(
     "graph trees operands build candidates elements fusion emission pipeline mod",
 )];
 
-/// Known dependencies on a later room: the crate, the file, and the file that it needs. This list may only become
-/// shorter.
+/// Known dependencies on a later room (a folder, or a file beside the folders): the crate, the file, and the file that
+/// it needs. This list may only become shorter.
 const AGAINST: [(&str, &str, &str); 15] = [
     // Reason: constants in a program are tensors, and functions hold primitives.
     ("ir", "lang/builder.rs", "prim/mod.rs"),
@@ -67,8 +67,8 @@ const AGAINST: [(&str, &str, &str); 15] = [
 /// The largest number of files that may need one another in a cycle.
 const CIRCLE: usize = 6;
 
-/// The crate and rooms of the one cycle that may be larger: functions hold primitives, and a primitive's rules make
-/// functions, so the closed list of primitives and the language depend on each other.
+/// The crate and rooms (folders) of the one cycle of files that may be larger: functions hold primitives, and a
+/// primitive's rules make functions, so the closed list of primitives and the language depend on each other.
 const LANGUAGE: (&str, [&str; 2]) = ("ir", ["lang", "prim"]);
 
 /// Files of other rooms that belong to this larger cycle.
@@ -147,8 +147,8 @@ fn room(file: &str) -> &str {
     file.split_once('/').map_or(file.trim_end_matches(".rs"), |(room, _)| room)
 }
 
-/// Returns the imports that break the order: a file of `folder` imports from a room of that folder that is later in
-/// `order`. The folder `""` is the whole crate.
+/// Returns the imports that break the order of rooms, the files and folders of `folder`: imports from a room that is
+/// later in `order` than the importing file. The folder `""` is the whole crate.
 fn back(arrows: &Arrows, folder: &str, order: &[&str]) -> Arrows {
     let place = |file: &str| {
         let own = room(file.strip_prefix(folder)?);

@@ -76,7 +76,7 @@ fn a_port_has_one_read_and_one_write_under_way() {
     check(10, |e| loads(e, [0]));
     check(10, |e| loads(e, [0, 8]));
     check(20, |e| loads(e, [0, 8, 16]));
-    // Both ports are busy. The fourth load must wait only for the port that becomes free first.
+    // If both ports are busy, the fourth load must wait only for the port that becomes free first.
     check(13, |e| loads(e, [0, 1, 2, 3]));
     let other_set = [0, 8, 16, 24];
     check(20, |e| loads(e, other_set));

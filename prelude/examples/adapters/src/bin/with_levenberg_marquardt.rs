@@ -1,8 +1,8 @@
 //! The crate `levenberg-marquardt` fits a curve, with residuals and their Jacobian from tapeloom.
 //!
-//! The solver stores a point in the problem, and asks for the residuals and the Jacobian at this point. Both are functions
-//! that are compiled before the fit. tapeloom's Jacobian has a row for each residual; nalgebra copies the rows into its
-//! own layout.
+//! The solver stores a point in the problem, and asks for the residuals and the Jacobian at this point. The functions
+//! for residuals and Jacobian are compiled before the fit. tapeloom's Jacobian has a row for each residual; nalgebra
+//! copies the rows into its own layout.
 
 use levenberg_marquardt::{LeastSquaresProblem, LevenbergMarquardt, differentiate_numerically};
 use nalgebra::{DMatrix, DVector, Dyn, storage::Owned};
