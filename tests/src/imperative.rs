@@ -16,7 +16,7 @@ pub enum Statement {
     Write(Combine, Place, Value),
     /// A loop of this kind, trip count and body. Positions in the body may depend on the iteration number.
     Iterations(Kind, usize, Vec<Statement>),
-    /// Runs the first or the second list of statements, by the sign of the element at this place.
+    /// Runs the first or the second list of statements, by the sign of one element of an array.
     Branch(Place, Vec<Statement>, Vec<Statement>),
     /// Adds a local array of four elements with this initial value, which only statements of this list see.
     Local(Value, Vec<Statement>),

@@ -20,8 +20,8 @@ use tapeloom_ir::{ArrayType, Dtype, Tensor};
 pub struct ObjectCase {
     /// The object. Different objects of a program have different names.
     pub object: Object,
-    /// The arguments of the entry. If the number of rows is an argument, it is given by the leading extent of the
-    /// arrays with rows.
+    /// The arguments of the object's function. If the number of rows is an argument, it is given by the leading extent
+    /// of the arrays with rows.
     pub args: Vec<Tensor>,
     /// The expected results.
     pub want: Vec<Tensor>,
@@ -231,7 +231,7 @@ fn main_of(cases: &[ObjectCase]) -> String {
 }
 
 impl ObjectCase {
-    /// Returns the number of rows, if it is an argument of the entry.
+    /// Returns the number of rows, if it is an argument of the object's function.
     pub fn rows(&self) -> Option<usize> {
         self.object.block_rows()?;
         let mut arguments = self.object.arguments().iter().zip(&self.args);

@@ -200,8 +200,8 @@ fn gradients_through_reshapes_and_transposes_need_no_workspace() {
     let x = Tensor::full(&[300, 400], 1.0).unwrap();
     assert_eq!(reshaped.explain(&x).unwrap().workspace_bytes(), 0);
     assert_eq!(transposed.explain(&x).unwrap().workspace_bytes(), 0);
-    // The gradient is a product that is written directly to the result. So the workspace holds only the other operand,
-    // the cotangent of `y`.
+    // The gradient is a product that is written directly to the result. So the workspace holds only one array, the
+    // operand of the product that is the cotangent of `y`.
     let product =
         jit(|(x, w): (Var, Var)| grad(|x: Var| x.reshape([400, 300]).dot(w).square().sum())(x));
     let w = Tensor::full(&[300, 8], 1.0).unwrap();

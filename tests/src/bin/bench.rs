@@ -864,8 +864,8 @@ fn threads(print: Print<'_>) -> Outcome<()> {
         let mut results = Vec::new();
         for round in 0..6 {
             for ((_, program), times) in programs.iter().zip(&mut times) {
-                // The first call of a turn is not timed: it wakes sleeping threads, as the first step of a training
-                // loop does.
+                // In each turn, the first call of a program is not timed: it wakes sleeping threads, as the first step
+                // of a training loop does.
                 let result = program.call(&args)?;
                 if round == 0 {
                     results.push(result);

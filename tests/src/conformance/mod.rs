@@ -182,7 +182,8 @@ fn on_xla<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B>(
     of.on(Target::Xla(client.clone())).max_steps(40)
 }
 
-/// Operations whose derivatives at edges deliberately differ from JAX's, each with the reason.
+/// Operations whose derivatives at edges (ties, zeros, infinities, nan) deliberately differ from JAX's, each with the
+/// reason.
 const OTHERWISE: &[(&str, &str)] =
     &[("bessel_i1e", "the derivative at nan is nan; JAX's is the one at 0")];
 

@@ -114,7 +114,8 @@ impl Recipe {
     }
 }
 
-/// Returns a number for an argument of a wild program: a number at an edge of the dtype, or with random bits.
+/// Returns a number for an argument of a wild program: a number at which operations tend to fail, such as zero, nan or
+/// a bound of the dtype, or random bits.
 fn wild_number(rng: &mut Rng, dtype: Dtype) -> Literal {
     let float = [
         0.0,

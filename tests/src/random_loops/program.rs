@@ -16,8 +16,8 @@ pub enum Step {
     Effect,
     /// A loop of this kind and trip count, with this body.
     Iterations(Iterations, usize, Vec<Step>),
-    /// Three nested loops over the elements of matrices, with these numbers of rows, places and taps (the innermost
-    /// loop).
+    /// Three nested loops over the elements of matrices. The numbers are the trip counts, outermost loop first: rows,
+    /// places, taps.
     Nest(Nest, [usize; 3]),
     /// A branch that runs one of two lists of steps, selected by the sign of a difference.
     Branch(Vec<Step>, Vec<Step>),

@@ -168,8 +168,8 @@ fn linear_in(m: &mut Module, case: &Case, linear: &[bool]) -> Result<(), Failure
     check_products(precision(m, case.f), [&cts, &y], [&ctx, &marked(&x, &back.nonzero)], 0.0)
 }
 
-/// Returns the derivative, or `None` if the primitive reports that it has none and the sample is an edge. At a smooth
-/// sample a missing derivative is an error.
+/// Returns the derivative, or `None` if the primitive reports that it has none and the sample is an edge, at which the
+/// function is not smooth. At a smooth sample a missing derivative is an error.
 pub(crate) fn existing<T>(derived: Result<T, Problem>, case: &Case) -> Result<Option<T>, Failure> {
     match derived {
         Ok(of) => Ok(Some(of)),

@@ -108,7 +108,8 @@ fn choices(shapes: &[Shape], attributes: &[(&'static str, Attr)]) -> Vec<Zeros> 
         .collect();
     let mut all = Vec::new();
     let mut choose = |axes: Vec<(usize, usize)>, numbers: Vec<(usize, usize)>| {
-        // Combine up to six places in all ways. If there are more, set all to zero at once, and each one alone.
+        // Combine up to six axes and integers in all ways. If there are more, set all to zero at once, and each one
+        // alone.
         let marked = vec![true; axes.len() + numbers.len()];
         let sets = match marked.len() {
             4..=6 => (1..1 << marked.len())

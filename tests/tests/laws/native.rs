@@ -302,8 +302,9 @@ fn folds(m: &Module, case: &Case) -> Agreement {
     Agreement::relative(precision(m, case.f) / 100.0)
 }
 
-/// Compares the engines at the arguments of the case; then at edges, where only results without rounding are compared;
-/// and at zeros, where all results are compared, because there the order of rounding does not matter.
+/// Compares the engines at the arguments of the case; then at edges (zeros, infinities, nan), where only results
+/// without rounding are compared; and at zeros, where all results are compared, because there the order of rounding
+/// does not matter.
 fn compiled(m: &Module, case: &Case, agree: Agreement) -> Result<(), Failure> {
     let of = |target| compile(m, case.f, &Options { target, ..Options::default() });
     let (kernels, machine) = (of(Target::Interpreter)?, of(Target::host())?);

@@ -640,7 +640,8 @@ fn main() {{
     }
 }
 
-/// If a routine fails because the linked library lacks it, the entry must return the status of the routine.
+/// If a routine fails because the linked library lacks it, the call of the object's function must return the status of
+/// the routine.
 #[test]
 fn the_status_of_a_routine_is_that_of_the_call() {
     let Some(_) = Toolchain::here() else { return };

@@ -169,7 +169,7 @@ fn effects_in_functions_that_are_called() {
     assert_eq!(same_effects(second, &Setup::one(&client), &x).len(), heard.len());
 }
 
-/// Returns an array of each dtype with elements at the edges of what it holds, and empty ones.
+/// Returns arrays of each dtype: a vector of zero, bounds, infinities or nan of the dtype, a scalar, and an empty array.
 fn of_every_dtype() -> Vec<Tensor> {
     let mut all = Vec::new();
     for dtype in

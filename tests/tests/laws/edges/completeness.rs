@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// Public functions whose edges are not recorded: the reason, and their names.
+/// Public functions whose values at edges (ties, zeros, infinities, nan) are not recorded: the reason, and their names.
 pub const NOT_RECORDED: &[(&str, &str)] = &[
     (
         "moves or copies elements, and computes nothing with them",

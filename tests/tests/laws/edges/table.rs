@@ -8,7 +8,7 @@ use tapeloom::prelude::*;
 /// The numbers of one point: the values, the gradient, then the Hessian by rows.
 pub type Answer = Vec<f64>;
 
-/// The recorded answers for one function.
+/// The recorded numbers of one function: values and derivatives at edges (ties, zeros, infinities, nan).
 pub struct Entry {
     /// The function's name, as in `FUNCTIONS`.
     pub name: String,
@@ -23,13 +23,13 @@ pub struct Entry {
     pub exact: Vec<Vec<Option<f64>>>,
 }
 
-/// The recorded table of edges.
+/// The recorded table of values and derivatives at edges: ties, zeros, infinities, nan.
 pub struct Table {
     /// The versions of the libraries that recorded the table, in words.
     pub source: String,
     /// The weights of the elements of a row result: the weighted sum is differentiated.
     pub weights: Vec<f64>,
-    /// One entry per function.
+    /// The recorded numbers, one entry per function.
     pub entries: Vec<Entry>,
 }
 
@@ -74,7 +74,7 @@ fn rows(v: &Value) -> Vec<Vec<f64>> {
 pub struct Computed {
     /// The engine and the mode of differentiation.
     pub how: &'static str,
-    /// One answer per point.
+    /// The values, gradient and Hessian of each recorded point.
     pub answers: Vec<Answer>,
 }
 
@@ -83,8 +83,9 @@ pub const FIRST: &str = "native, reverse";
 /// The engine and mode that computes all derivatives without reverse mode.
 pub const FORWARD: &str = "native, forward";
 
-/// Computes the answers of an entry: natively, with the gradient in reverse mode and the Hessian forward over
-/// reverse; the same by the interpreter; and natively forward over forward.
+/// Computes values, gradients and Hessians of a recorded function at the recorded points: natively, with the gradient
+/// in reverse mode and the Hessian forward over reverse; the same by the interpreter; and natively forward over
+/// forward.
 pub fn compute(entry: &Entry, form: Form, weights: &[f64]) -> Vec<Computed> {
     let count = entry.points.len();
     let (args, back, forward) = derivatives(entry, form, weights, Dtype::F64);
@@ -100,8 +101,8 @@ pub fn compute(entry: &Entry, form: Form, weights: &[f64]) -> Vec<Computed> {
     results.into_iter().map(computed).collect()
 }
 
-/// Computes the answers of an entry with arguments converted to `dtype`, natively: the gradient in reverse mode, the
-/// Hessian forward over reverse.
+/// Computes values, gradients and Hessians of a recorded function at the recorded points, converted to `dtype`:
+/// natively, the gradient in reverse mode, the Hessian forward over reverse.
 pub fn compute_in(dtype: Dtype, entry: &Entry, form: Form, weights: &[f64]) -> Vec<Answer> {
     let (args, back, _) = derivatives(entry, form, weights, dtype);
     let result = jit(back).call(&args);

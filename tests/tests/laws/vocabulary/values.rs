@@ -215,8 +215,8 @@ fn derivatives_are_those_of_jax() {
             }
         };
         for (k, (got, want)) in got.iter().zip(want).enumerate() {
-            // Recorded edges are arguments of one shape for an elementwise function: point i is element i of each
-            // argument.
+            // In a case of edges (zeros, infinities, nan), all arguments of an elementwise function have one shape:
+            // point i is element i of each argument.
             let points: Vec<Vec<f64>> = case.args.iter().map(numbers).collect();
             let intended = |i: usize| {
                 let here: Vec<f64> = points.iter().filter_map(|p| p.get(i).copied()).collect();

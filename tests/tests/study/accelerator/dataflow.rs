@@ -258,10 +258,10 @@ fn a_half_is_used_while_the_other_one_is_streamed() {
     let cal = flat();
     check_layers(&cal, &[32], (5 + 13, 13 + 5));
     check_layers(&cal, &[32, 32], (5 + 5 + 13, 13 + 5 + 5));
-    // The third layer waits for the half of the scratchpad that the first layer used. That half is free 13 ticks after
-    // the first layer, in the forward and in the reverse pass.
+    // The third layer of the tape waits for the half of the scratchpad that the first layer used. That half is free 13
+    // ticks after the first layer, in the forward and in the reverse pass.
     check_layers(&cal, &[32, 32, 32], (5 + 13 + 5 + 13, 13 + 5 + 13 + 5));
-    // If the scratchpad has a single half, the second layer must already wait.
+    // If the scratchpad has a single half, the second layer of the tape must already wait.
     let single = Machine { halves: 1, entries: 32, ..cal };
     check_layers(&single, &[32, 32], (5 + 13 + 5 + 13, 13 + 5 + 13 + 5));
     let slow = Machine { outstanding: 1, ..single };

@@ -85,7 +85,8 @@ fn machines_that_make_no_sense_are_errors() {
     refused("request 64", "request 60", &cannot("a request of 60 bytes is not entries of 8"));
 }
 
-/// A program that stores layers of the tape, one loop nest after the other, and then loads them all.
+/// A program that stores layers of the tape (groups of entries that are in the scratchpad at one time), one loop nest
+/// after the other, and then loads them all.
 struct Layers {
     /// Per loop nest: the order in which its layers (groups of tape entries) are loaded, whether their values are in
     /// arrays already, and the number of entries of each layer.
@@ -96,25 +97,25 @@ struct Layers {
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Wrong {
-    /// Mistake: the layers of a nest that should be read in order are read backward, and vice versa.
+    /// Mistake: the tape layers of a nest that should be read in order are read backward, and vice versa.
     Order,
-    /// Mistake: the first entry of a layer is stored at the offset of the second entry.
+    /// Mistake: the first entry of a tape layer is stored at the offset of the second entry.
     Offset,
-    /// Mistake: loads expect other bits than were stored.
+    /// Mistake: loads of the tape expect other bits than were stored.
     Bits,
-    /// Mistake: the program loads an entry beyond the end of the layer.
+    /// Mistake: the program loads an entry beyond the end of a tape layer.
     Beyond,
-    /// Mistake: the last entry of each layer is not stored.
+    /// Mistake: the last entry of each tape layer is not stored.
     Short,
-    /// Mistake: no barrier ends a layer.
+    /// Mistake: no barrier ends a tape layer.
     Open,
-    /// Mistake: the reverse pass does not read the layers of the first nest.
+    /// Mistake: the reverse pass does not read the tape layers of the first nest.
     Left,
     /// Mistake: a value is stored on the tape in the reverse pass.
     Late,
-    /// Mistake: the reverse pass reads more layers than were stored.
+    /// Mistake: the reverse pass reads more tape layers than were stored.
     More,
-    /// Mistake: values of a layer are loaded after the layer's barrier.
+    /// Mistake: values of a tape layer are loaded after the barrier that ends the layer.
     Closed,
 }
 
@@ -239,9 +240,9 @@ impl Kernel for Layers {
     }
 }
 
-/// Returns the nests of several programs, as in [`Layers::nests`]. Layers have 2 to 32 entries, and are loaded in the
-/// order of their stores or in reverse. Some programs have nests of both orders, and nests whose values are in arrays
-/// already.
+/// Returns the nests of several programs, as in [`Layers::nests`]. Tape layers have 2 to 32 entries, and are loaded in
+/// the order of their stores or in reverse. Some programs have nests of both orders, and nests whose values are in
+/// arrays already.
 fn programs() -> Vec<Vec<(Order, bool, Vec<u64>)>> {
     let same = |nest| Order::Same { nest };
     let many = |n: u64, size: u64| (0..n).map(|i| 2 + (i * 7) % size).collect::<Vec<_>>();
@@ -305,7 +306,7 @@ fn scratchpad_faults_end_the_run() {
     for wrong in CASES {
         let mut seen = false;
         for nests in programs() {
-            // With one layer per nest, all orders are equal, so the planted mistake `Order` has no effect.
+            // With one tape layer per nest, all orders are equal, so the planted mistake `Order` has no effect.
             let blind = wrong == Wrong::Order && nests.iter().all(|n| n.2.len() < 2);
             let layers = Layers { nests, wrong: Some(wrong) };
             for (machine, system) in pairs() {

@@ -110,7 +110,8 @@ fn tapes_are_stored_forward_and_loaded_back() {
     let (cache, ideal, full) = (of(System::ENZYME), of(System::TFLOW_IDEAL), of(System::TFLOW));
     assert_eq!((cache.forward.tape.stores, cache.reverse.tape.loads), (1000, 1000));
     assert_eq!(cache.state.tape, 8000);
-    // A layer of 32 entries holds 16 iterations, so 500 iterations need 32 layers.
+    // A tape layer (the entries that are in the scratchpad at one time) of 32 entries holds 16 iterations, so 500
+    // iterations need 32 layers.
     assert_eq!((full.forward.layers, full.reverse.layers, full.tiles), (32, 32, 32));
     for s in [&ideal, &full] {
         assert_eq!((s.forward.tape, s.reverse.tape), Default::default());
@@ -118,7 +119,7 @@ fn tapes_are_stored_forward_and_loaded_back() {
         assert_eq!(s.forward.others.loads, cache.forward.others.loads);
     }
     assert!(ideal.ticks() <= full.ticks() && full.ticks() <= cache.ticks() + 64);
-    // A layer of 7 entries holds three iterations, as for a loop unrolled by three, because no iteration is split.
+    // A tape layer of 7 entries holds three iterations, as for a loop unrolled by three, because no iteration is split.
     let unrolled = RunConfig { system: System::TFLOW, layer: 7, ..Machine::cal().into() };
     let (got, s) = f.simulate(&x, unrolled).unwrap();
     assert_eq!(got, want);
