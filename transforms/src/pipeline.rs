@@ -51,7 +51,7 @@ pub const PASSES: &[&Pass] = &[
 /// Returns the pass whose name is `name`.
 ///
 /// # Errors
-/// [`Kind::Parse`] if there is none, with the names of all passes.
+/// [`Kind::Parse`] if there is no such pass, with the names of all passes.
 pub fn by_name(name: &str) -> Result<&'static Pass, Problem> {
     let found = PASSES.iter().copied().find(|pass| pass.name == name);
     found.ok_or_else(|| {
@@ -215,7 +215,7 @@ pub static BEFORE_BUDGET: List = List {
     ],
 };
 
-/// The steps before machine code is generated. The step in parentheses, if there is one, follows `PEEPHOLE`.
+/// The steps before machine code is generated. The optional argument `$simplify` is a step that runs after `PEEPHOLE`.
 macro_rules! before_code {
     ($($simplify:expr)?) => {
         &[

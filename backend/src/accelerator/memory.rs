@@ -82,7 +82,7 @@ struct Fill {
     line: u64,
     /// The tick in which the cache line arrives.
     there: u64,
-    /// The number of accesses that wait for the cache line, including the one that missed.
+    /// The number of accesses that wait for the cache line, including the access that missed.
     targets: u64,
 }
 

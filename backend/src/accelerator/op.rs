@@ -43,7 +43,7 @@ pub struct Op<'a> {
     pub operands: &'a [Token],
 }
 
-/// The work of an operation: a computation, a memory or tape access, or a mark in the program.
+/// The work of an operation: a computation, a memory or tape access, or a mark (the begin or end of a layer, a branch).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Work {
     /// Computes a value from its operands.

@@ -13,11 +13,11 @@
 //!                     left -= n; head = left                   entry = head + offset
 //! ```
 //!
-//! (third and fourth pass of the TapeFlow paper; `occ` is the number of entries in use, `left` the number still to
-//! read). The state of a half is empty, in use, leaving, coming, or full; an operation that needs another state
-//! waits. When the reverse phase begins, it requests one tile for each half. It requests the next tile as soon as a
-//! half has been read. `hist` has one word for each tile. If all trip counts are constant, `hist` is a function of
-//! the program and need not be stored, so it costs nothing here.
+//! These are the third and fourth pass of the TapeFlow paper. `occ` is the number of entries in use, `left` the number
+//! of entries still to read. The state of a half is empty, in use, leaving, coming, or full; an operation that needs
+//! another state waits. The reverse phase requests one tile for each half when it begins, and requests the next tile as
+//! soon as a half has been read. `hist` has one word for each tile. If all trip counts are constant, `hist` is a
+//! function of the program and need not be stored, so it costs nothing here.
 //!
 //! Layers that are read in the order of their stores ([`Order::Same`]) come loop nest by loop nest: the last nest
 //! first, the first tile of a nest first, and the first layer of a tile first.

@@ -229,7 +229,7 @@ impl<'a> Simulation<'a> {
     /// cache stay.
     ///
     /// # Errors
-    /// As [`Simulation::push`].
+    /// Errors of [`Simulation::push`].
     pub fn reverse(&mut self) -> Result<(), Problem> {
         if self.issue.phase == Phase::Reverse {
             return Err(Problem::internal("the reverse phase begins twice"));

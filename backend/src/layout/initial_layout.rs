@@ -79,8 +79,8 @@ pub(super) fn array_accesses(
     blocks.dedup();
     let read = ordered(sites, reverse_start, id, elements).filter(|_| !sites.turned.contains(&id));
     let (read, granule) = read.unwrap_or((Read::Otherwise, 1));
-    // The number of times that the storing block runs: the product of the trip counts around it, if only one block
-    // stores.
+    // The number of times that the block of the stores runs: the product of the trip counts around the block, if only
+    // one block stores to the array.
     let iterations = stores.first().filter(|_| blocks.len() == 1).and_then(|s| {
         s.loops.iter().try_fold(1u64, |n, l| n.checked_mul(u64::try_from(l.iterations()?).ok()?))
     });

@@ -93,12 +93,12 @@ pub(super) fn instrument_from(program: &Program, least: u64) -> Instrumented {
     Instrumented { parts: pass.parts, around: pass.around, program: timed }
 }
 
-/// The calls of a kernel whose statements are measured.
+/// The calls of one kernel whose statements are measured one by one.
 #[derive(Clone, Default)]
 struct Site {
     /// The innermost statement around the call; `None` if there are several calls.
     within: Option<usize>,
-    /// The equations of the calls.
+    /// The equations that the calls compute.
     origins: Origins,
 }
 
@@ -111,14 +111,14 @@ struct Instrument<'a> {
     sites: &'a mut SecondaryMap<KernelId, Option<Site>>,
 }
 
-/// The statements after the last `lap`, which the next `lap` will measure, and their cost.
+/// The statements after the last `lap` (timer stop), which the next `lap` will measure, and their cost.
 #[derive(Default)]
 struct Pending<'a> {
     cost: u64,
     stmts: Vec<&'a Stmt>,
 }
 
-/// The surroundings of a block.
+/// The surroundings of a statement block: its kernel, and the measured statement around it.
 #[derive(Clone)]
 struct Scope<'a> {
     kernel: &'a Kernel,

@@ -165,7 +165,8 @@ fn zero_upper_halves() {
             std::arch::x86_64::_mm256_zeroupper();
         }
         if std::arch::is_x86_feature_detected!("avx") {
-            // SAFETY: the machine has AVX; the instruction changes no register that the caller expects to be preserved.
+            // SAFETY: the condition above checks that the machine has AVX; the instruction changes no register that the
+            // caller expects to be preserved.
             unsafe { vzeroupper() };
         }
     }

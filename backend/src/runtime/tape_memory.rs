@@ -21,7 +21,8 @@ use tapeloom_ir::{Kind, Line, Loc, Problem, try_zeros};
 pub(crate) const CHUNKS: usize = 4 * 60;
 /// The least bytes of one allocation, which may hold several chunks.
 const BLOCK: usize = 4096;
-/// The most bytes of a call's tapes that stay allocated for the next call; if the tapes take more, all is freed.
+/// The most bytes of a call's tapes that stay allocated for the next call; if the tapes take more, all their memory is
+/// freed.
 const KEPT: usize = 16 << 20;
 
 /// The least bytes of an allocation before which the system's available memory is checked.

@@ -84,7 +84,8 @@ impl Halves {
 
 /// The names and the results of the two functions into which `cut` splits a function.
 pub(crate) struct SplitParts<'a> {
-    /// The names of the first and of the second function.
+    /// The names of the two functions into which the function is split: first the name of the function of the known
+    /// parameters.
     pub(crate) names: [String; 2],
     /// The results of the first function, which depend on known parameters alone.
     pub(crate) known: &'a [Atom],

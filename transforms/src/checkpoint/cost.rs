@@ -30,7 +30,8 @@ use tapeloom_ir::{
 /// Units of price per addition: prices are in sixteenths of an addition.
 pub(super) const UNIT: f64 = 16.0;
 
-/// The number of times that a saved byte moves between cache and core.
+/// The number of times that a saved byte moves between cache and core: it is written once and read once, and its cache
+/// line is read before the write.
 pub(super) const MOVES: f64 = 3.0;
 
 /// The lowest price of saving a value, in sixteenths of an addition. This price is above 0, the price of free

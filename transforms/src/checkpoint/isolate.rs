@@ -105,7 +105,7 @@ fn with_barriers(
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 struct Properties {
     constant: Constant,
-    /// Whether no value of the forward function can equal this value, so that CSE cannot merge the two.
+    /// Whether no value of the forward function can equal this value, so that CSE cannot merge this value with another.
     own: bool,
     /// Whether the value must be read through a barrier, so that its readers run after the end of the forward function.
     late: bool,

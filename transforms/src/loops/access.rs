@@ -37,7 +37,7 @@ impl Access {
     ) -> Option<Area> {
         let axes = self.starts.iter().zip(&self.part.sizes).zip(extents);
         let along = axes.map(|((start, size), extent)| {
-            // If out-of-range starts are not clamped, the box must be known to lie inside.
+            // If out-of-range starts are not clamped, the box must be known to lie inside the array.
             (self.part.clamps || fits(known, start, *size, *extent))
                 .then(|| AxisRange::of(known, start, *size, *extent, &same))
         });

@@ -101,7 +101,7 @@ fn carried(e: &Equation) -> Option<(FuncId, Outputs)> {
     Some((body, results.collect()))
 }
 
-/// The equations of a function that compute the results to be flushed.
+/// The equations of a function that compute the results to be flushed (replaced by 0 where they are subnormal).
 #[derive(Default)]
 struct Places {
     /// The values to flush.
@@ -131,7 +131,7 @@ impl Places {
             match e.lower(module, f) {
                 Lowering::DynamicUpdateSlice => pending.extend(&e.operands[..2]),
                 Lowering::Scatter { .. } => pending.extend([e.operands[0], e.operands[2]]),
-                // The loop flushes its carries.
+                // The loop flushes its own carries, so its outputs need no flushing here.
                 Lowering::Loop { .. } => {}
                 Lowering::Call(_) | Lowering::Branch { .. } => {
                     places.calls.entry(i).or_default().insert(output);

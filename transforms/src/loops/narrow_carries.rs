@@ -106,7 +106,8 @@ struct Plan {
     /// The windows: if the loop writes the array, first the window that it writes; then windows that it only reads.
     windows: Vec<Window>,
     writes: bool,
-    /// The accesses of the body to the array: the index of the equation, and that of its window in `windows`.
+    /// The accesses of the body to the array: the index of the equation, and the index in `windows` of the window that
+    /// it accesses.
     touches: Vec<(usize, usize)>,
 }
 
@@ -273,9 +274,9 @@ impl Plan {
         Some(Plan { param, windows, writes: carried, touches })
     }
 
-    /// Changes the loop `at` to take the windows in place of the array. The inner result is the window to write
-    /// back after the loop; the outer is `None` if the first index of a window cannot be computed in front of the
-    /// loop, which then stays unchanged.
+    /// Changes the loop `at` to take the windows in place of the array. The inner result is the window to write back
+    /// after the loop. The outer result is `None` if the first index of a window cannot be computed in front of the
+    /// loop; the loop then stays unchanged.
     fn take(
         &self,
         b: &Builder<'_>,

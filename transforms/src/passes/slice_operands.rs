@@ -61,7 +61,8 @@ fn saves_enough(mut reads: impl Iterator<Item = usize> + Clone, array: usize) ->
     reads.all(|n| n > 0) && 2 * read <= array
 }
 
-/// A read of an array, in a form that can be translated into reads of the operands of the array's equation.
+/// A read of an array, in a form that can be translated into reads of the operands of the equation that computes the
+/// array.
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Read {
     /// The elements that equation `equation` reads of the array; if `then` is set, only the part of these elements that
@@ -107,7 +108,8 @@ pub(crate) struct PartialReads<'f> {
     /// Per equation: how reads of its result become reads of its operands; `None` if reads do not move in front of the
     /// equation.
     moved: Vec<Option<Propagation>>,
-    /// Memo of [`computed`](Self::computed), per value: whether reads may move in front of its equation.
+    /// Memo of [`computed`](Self::computed), per value: whether reads may move in front of the equation that computes
+    /// the value.
     computed: SecondaryMap<ValueId, Option<bool>>,
 }
 
@@ -134,7 +136,8 @@ impl<'f> PartialReads<'f> {
         reads
     }
 
-    /// Returns the number of elements that all reads of a value yield, if the reads move in front of its equation.
+    /// Returns the number of elements that all reads of a value yield, if the reads move in front of the equation that
+    /// computes the value; else `None`.
     pub(crate) fn elements(&self, v: ValueId) -> Option<usize> {
         match &self.demands[v] {
             Demand::At(reads) if self.moves(v) => Some(reads.iter().map(|r| self.all[*r].1).sum()),

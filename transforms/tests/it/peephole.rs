@@ -157,7 +157,7 @@ fn unread_values_are_removed() {
 
 #[test]
 fn a_long_chain_is_linear_and_flat() {
-    // Parsing is slow in debug builds.
+    // Parsing is slow in debug builds, so the chain is shorter there.
     const N: usize = if cfg!(debug_assertions) { 20_000 } else { 100_000 };
     let mut text = String::from("func @f(%0: f64[]) -> (f64[]) {\n");
     for i in 0..N / 2 {
