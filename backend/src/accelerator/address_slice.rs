@@ -36,14 +36,15 @@ pub(super) fn address_only_scalars(k: &Kernel) -> SecondaryMap<ScalarId, bool> {
     for (s, dtype) in &k.scalars {
         wires[s] = index(*dtype) && !data.scalars[s];
     }
-    // A comparison of floats is never a wire: it takes a function unit even if only a branch uses the result.
+    // A comparison of floats is never a wire (free of cost): it takes a function unit even if only a branch uses the
+    // result.
     visit(&k.body, &mut |stmt| {
         if let Stmt::Let { value, expr: Expr::Code(_, args) } = stmt {
             wires[*value] &= args.iter().all(|a| index(k.dtype(*a)));
         }
     });
-    // A selection between a loaded value and zero is a wire if its condition is a wire: such a selection implements a
-    // guarded load.
+    // A selection between a loaded value and zero is a wire (free of cost) if its condition is a wire: such a selection
+    // implements a guarded load.
     visit(&k.body, &mut |stmt| {
         if let Stmt::Let { value, expr: Expr::Code(Code::Select, args) } = stmt
             && let [Arg::Scalar(on), _, Arg::Literal(zero)] = args[..]

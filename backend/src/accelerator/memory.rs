@@ -86,7 +86,7 @@ struct Fill {
     targets: u64,
 }
 
-/// The result of an access to the cache that was accepted.
+/// The result of an access to the cache, if the cache accepted the access.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Answer {
     /// The tick in which the access ends.
@@ -97,7 +97,7 @@ pub(super) struct Answer {
     pub(super) prefetched: Option<bool>,
 }
 
-/// The outcome of an access to the cache that was accepted.
+/// The outcome of an access to the cache, if the cache accepted the access.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Outcome {
     Hit,

@@ -53,9 +53,9 @@ pub(super) fn order(sites: &[&Site]) -> Option<Order> {
     Some(Order { direction, granule, least, most, count })
 }
 
-/// Returns whether the sites of one step access records (one element group of each array) in ascending or descending
-/// order, as `direction` asks. Each site comes with the number of elements of its array in one record. A record may be
-/// accessed several times if no other record is accessed in between.
+/// Returns whether the load and store sites of one step (a top-level statement) access records (one element group of
+/// each array) in ascending or descending order, as `direction` asks. Each site comes with the number of elements of
+/// its array in one record. A record may be accessed several times if no other record is accessed in between.
 ///
 /// ```text
 /// b0[2 i0], b1[2 i0], b0[2 i0 + 1], b1[2 i0 + 1]    up, in records of one element each

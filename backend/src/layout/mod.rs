@@ -172,7 +172,7 @@ pub enum Holds {
         /// The number of records of the region.
         records: u64,
     },
-    /// The records of a dynamic tape, whose number is known only at run time.
+    /// The records (one iteration's residuals each) of a dynamic tape. The number of records is known only at run time.
     Tape(TapeId),
 }
 

@@ -71,7 +71,7 @@ fn rolling_buffer_last(
     f: FuncId,
 ) -> Result<FuncId, Problem> {
     let rows = inside_out(module, f, Rewrite::Loops(|site| rolled(site, Some(site.behind))))?;
-    // Remove the equations that computed the other rows.
+    // Remove the equations that computed the rows that are not read any more.
     if rows == f { Ok(f) } else { dce(regions, module, rows) }
 }
 
@@ -114,8 +114,8 @@ struct Back {
     output: usize,
     array: Atom,
     axis: usize,
-    /// The index of the loop's stacked output, with one row per iteration, and the indices in the array at which
-    /// its rows begin.
+    /// The index of the loop's stacked output, with one row per iteration, and the indices in the array at which the
+    /// rows of this output begin.
     stacked: (usize, Vec<Atom>),
     /// The outputs of the loop that are one row each: the output's index, and the indices in the array to which the row
     /// is written.
@@ -249,8 +249,8 @@ impl Rows {
             }
             latest = e.outputs[0];
         }
-        // If an iteration adds to a row that it has not written before, it reads the row's value from before the
-        // loop.
+        // If an iteration adds to a row that it has not written before, the iteration reads the row's value from before
+        // the loop.
         let adds = found.iter().any(|t| t.4 && t.1.part.writes.is_some_and(|w| w.adds));
         let old = adds || touches.iter().any(|t| t.1 == Kind::Old);
         let deep = touches.iter().map(|t| if let Kind::Before(d) = t.1 { d } else { 0 }).max()?;

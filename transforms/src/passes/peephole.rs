@@ -137,7 +137,8 @@ struct Peephole<'m> {
     fuel: usize,
     /// Whether this walk has rewritten, folded or merged an equation.
     changed: bool,
-    /// Whether a rule matched and was not applied, because of other readers or of `FUEL`.
+    /// Whether a rule matched and was not applied, because of other readers of its terms or of the limit `FUEL` on
+    /// rewrites.
     held_back: bool,
 }
 
