@@ -305,7 +305,7 @@ impl Parted for Asinh {
 
     #[inline(always)]
     fn beyond<N: Number<Float = f64>>(x: N) -> N {
-        // √(1 + x²) rounds to |x| here, so the result is ln 2|x|.
+        // For |x| above `SQUARE`, √(1 + x²) rounds to |x|, so the result is ln 2|x|.
         log_of_double(x.abs()).copysign(x)
     }
 }
@@ -338,7 +338,7 @@ impl Parted for Acosh {
 
     #[inline(always)]
     fn beyond<N: Number<Float = f64>>(x: N) -> N {
-        // √(x² - 1) rounds to x here, so the result is ln 2x.
+        // For x above `SQUARE`, √(x² - 1) rounds to x, so the result is ln 2x.
         N::pick(N::of(f64::ONE).le(x), log_of_double(x), N::of(f64::NAN))
     }
 }

@@ -218,11 +218,11 @@ fn solve_block<T: Real>(
     if size(p) >= high.abs() && size(p) >= low.abs() {
         eliminate(p, real(high), real(low), p, [r, s])
     } else if high.abs() >= low.abs() {
-        // The pivot is `high`: exchange the columns.
+        // The pivot is `high`: exchange the columns, so that the pivot is in the first column.
         let [y, x] = eliminate(real(high), p, p, real(low), [r, s]);
         [x, y]
     } else {
-        // The pivot is `low`: exchange the rows.
+        // The pivot is `low`: exchange the rows, so that the pivot is in the first row.
         eliminate(real(low), p, p, real(high), [s, r])
     }
 }

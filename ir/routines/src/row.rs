@@ -22,7 +22,7 @@ impl Plan {
         row: *const *mut u8,
         scratch: usize,
     ) -> Result<(), WrongBuffers> {
-        // No routine has more than four operands or five results.
+        // No routine has more than four operands or five results, so arrays of these lengths suffice.
         let (mut operands, mut results): ([&[u8]; 4], [&mut [u8]; 5]) = Default::default();
         let (reads, writes) = (self.operand_bytes().len(), self.result_bytes().len());
         for (i, bytes) in self.operand_bytes().enumerate() {

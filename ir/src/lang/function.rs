@@ -34,7 +34,7 @@ use std::sync::Arc;
 pub struct ValueId(u32);
 entity_impl!(ValueId, "%");
 
-/// A function of a [`crate::Module`].
+/// The id of a function of a [`crate::Module`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FuncId(u32);
 entity_impl!(FuncId, "fn");

@@ -45,7 +45,7 @@ pub type Answer = Result<Vec<Tensor>, Failure>;
 /// The index of the batch member for which a Rust function is called; `None` outside a batch.
 pub type Lane = Option<usize>;
 
-/// A named Rust function. Clones share it.
+/// A named Rust function. Clones share the function.
 #[derive(Clone)]
 pub struct Host(Arc<Inner>);
 

@@ -69,7 +69,7 @@ queries! {
     /// forward function of a [`Linearize`] answer; the fields hold the rest of that answer and the request to the
     /// planner.
     Plan {
-        /// The linear function of the given linearization.
+        /// The linear function of the linearization for which the planner chooses residuals.
         lin: FuncId,
         /// Per output: whether it has a tangent.
         active_out: Vec<bool>,

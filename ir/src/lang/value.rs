@@ -13,14 +13,14 @@ use std::sync::Arc;
 pub enum Value {
     /// An array of any dtype and shape.
     Array(Tensor),
-    /// A tape: the records of a loop's iterations.
+    /// A tape: the residuals that the iterations of a loop saved.
     Tape(Arc<Tape>),
 }
 
 /// A sequence of records: the residuals that the iterations of a loop saved.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Tape {
-    /// The types of the values in each record.
+    /// The types of the residuals in each record; a record holds those of one iteration.
     pub fields: Vec<Type>,
     /// The records, one per iteration, in the order in which the iterations ran.
     pub records: Vec<Vec<Value>>,

@@ -80,7 +80,7 @@ enum Finite {
     Yes,
     /// An element is an infinity, and no element is a nan.
     Infinite,
-    /// At least one nan.
+    /// At least one element is a nan.
     Nan,
 }
 

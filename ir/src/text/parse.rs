@@ -77,7 +77,7 @@ struct Parser<'t> {
     at: usize,
     /// The functions parsed so far, by name; `None` for a function with errors.
     functions: HashMap<&'t str, Option<FuncId>>,
-    /// The hosts by name; none of them has a Rust function yet.
+    /// The hosts (Rust functions that programs call) by name; none of them has its Rust function yet.
     hosts: HashMap<&'t str, Host>,
     errors: Vec<ParseError>,
 }

@@ -44,7 +44,7 @@ pub struct State {
 /// A state made outside a closure that the closure's function reads or writes.
 #[derive(Clone, Copy, Debug)]
 pub struct CapturedState {
-    /// The state that the function uses.
+    /// The state (mutable variable) that the function uses.
     pub state: State,
     /// The index of the function's capture that is the state's value at the call.
     pub capture: usize,

@@ -25,7 +25,8 @@ fn solves<T: Number>() {
                 upper[n - 1] = T::NAN;
                 let routine = Routine::TridiagonalSolve { n, columns };
                 let x = call(&routine, &[&lower, &d, &upper, &b]).double(0);
-                // The residual of a stable elimination must be small compared with |a| |x|.
+                // The residual of a stable elimination must be small compared with |a| |x|, the norm of the matrix
+                // times that of the solution.
                 let product = multiply(n, n, columns, &a, &x);
                 let scale = crate::checks::norm(&x).max(1.0);
                 let scaled = |v: &[f64]| v.iter().map(|v| v / scale).collect::<Vec<_>>();

@@ -279,7 +279,7 @@ impl Level {
 
 /// The operations that a reverse pass needs on cotangents, implemented for numbers and for values of a trace.
 pub(super) trait Arithmetic {
-    /// A cotangent, or a value of the recording.
+    /// A cotangent, or a value that was computed before the reverse pass.
     type Value;
 
     /// Returns the recorded value of atom `a`, of type `ty`; a literal is broadcast to the shape of `ty`.

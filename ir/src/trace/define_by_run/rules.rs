@@ -30,7 +30,7 @@ use smallvec::SmallVec;
 /// One truth value per operand of an equation, or per output.
 pub(super) type Mask = SmallVec<[bool; 4]>;
 
-/// The properties of an equation that determine its rule.
+/// The properties of an equation that determine its derivative rule.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct Key {
     op: Op,

@@ -21,7 +21,7 @@ pub(super) enum Stored {
     Scalar(Literal),
     /// An array that is not a scalar.
     Array(Box<Tensor>),
-    /// The tape of a loop: the records of its iterations.
+    /// The tape of a loop: the residuals that its iterations saved.
     Tape(Arc<Tape>),
 }
 

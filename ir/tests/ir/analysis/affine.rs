@@ -106,7 +106,7 @@ fn forms_are_the_numbers_that_they_say() {
                 assert_eq!(i128::from(found), at(&sum, &v), "{sum:?}");
             }
             assert_eq!(small.at(|n| Some(v[n])).map(i128::from), Some(at(&small, &v)));
-            // A sum that wraps is congruent to the exact one.
+            // A sum that wraps must be congruent to the exact sum modulo 2^64.
             let number = at(&a, &v) as i64;
             let number = number.wrapping_add((at(&b, &v) as i64).wrapping_mul(by));
             assert_eq!(at(&sum, &v) as i64, number, "{a:?} + {by} {b:?}");
