@@ -1,8 +1,8 @@
-//! The error of an allocation that failed for lack of memory.
+//! The error for an allocation that failed because too little memory is left.
 
 use tapeloom_ir::{Kind, Problem};
 
-/// Returns the error of a failed allocation of `bytes` bytes; `what` names their use.
+/// Returns the error for a failed allocation of `bytes` bytes; `what` names the purpose of the memory.
 #[cold]
 pub(crate) fn no_memory(what: &str, bytes: usize) -> Problem {
     let message = format!("there is no memory for {what}: {bytes} bytes");

@@ -40,23 +40,24 @@ pub struct Runnable {
     running: Running,
     params: Vec<ArrayType>,
     report: Report,
-    /// Whether a first call has been checked by the interpreter, in debug builds only.
+    /// Whether the interpreter has checked a first call; used in debug builds only.
     checked: Arc<AtomicBool>,
     profiling: Option<Profiling>,
 }
 
-/// The loop nests and calls that the timers of a profiled program measure.
+/// The program with timers: each timer measures one loop nest or one call of the program.
 #[derive(Clone)]
 struct Profiling {
     parts: Arc<Instrumented>,
     /// Whether the program calls no Rust function, so that a second run with the same arguments has no effects.
     repeatable: bool,
-    /// The recorder of the times of all calls; `None` unless the environment variable `TAPELOOM_PROFILE` requests it.
+    /// The recorder of the times of all calls; `None` unless the environment variable `TAPELOOM_PROFILE` requests a
+    /// profile.
     recorder: Option<Arc<session::Recorder>>,
 }
 
-/// The largest number of executed statements for which a debug build checks a program's first call. The check runs the
-/// call also in the interpreter that checks every memory access.
+/// The largest number of executed statements for which a debug build checks a program's first call. The check also runs
+/// the call in the interpreter, which checks every memory access.
 const CHECKED: u64 = 1 << 15;
 
 #[derive(Clone)]
@@ -77,14 +78,15 @@ pub struct Report {
     pub program: Arc<Program>,
     /// The memory plan: the size, lifetime and offset of each buffer of the program.
     pub plan: Plan,
-    /// The exact number of bytes of workspace of a call, without arguments and results.
+    /// The exact number of bytes of workspace that a call needs, without the memory of arguments and results.
     pub peak: usize,
     /// The number of loads and stores whose index is clamped, because no proof was found that the index is in bounds
     /// ([`crate::passes::clamp_bounds`]).
     pub clamped: usize,
     /// The passes that changed the program, in the order in which they ran.
     pub passes: Vec<&'static Step>,
-    /// The loops and contractions with enough work for several threads: their pieces, or the reasons why they run on one.
+    /// For each loop and contraction with enough work for several threads: the number of pieces into which it is cut,
+    /// or the reason why it runs on one thread.
     pub divisions: Vec<WorkDivision>,
     /// The vector width of each vectorized loop in machine code.
     pub vectors: Vectors,
@@ -133,8 +135,8 @@ pub fn compile(module: &Module, func: FuncId, options: &Options) -> Result<Runna
         }
     };
     let code = start.elapsed();
-    // Machine code may enlarge the workspace: values that cross between the functions of a long program are stored
-    // there.
+    // Code generation may enlarge the workspace: it cuts a long program into several machine functions, and stores
+    // values that pass from one to another in the workspace.
     let (peak, vectors) = match &running {
         Running::Native(e) => (e.memory(), e.vectors().clone()),
         Running::Interpreter(_) | Running::Simulated(..) => (plan.peak, Vectors::default()),
@@ -157,7 +159,7 @@ pub fn compile(module: &Module, func: FuncId, options: &Options) -> Result<Runna
     Ok(Runnable { running, params, report, checked: Arc::default(), profiling })
 }
 
-/// Lowers a function, and runs the passes of a list.
+/// Lowers a function to a loop program, and runs the passes of a list on it.
 pub(crate) fn lowered(
     module: &Module,
     func: FuncId,
@@ -177,8 +179,8 @@ pub(crate) fn lowered(
     Ok((program, plan, context))
 }
 
-/// Returns, as text, the loop program of a function with timers, and the part that each timer measures: its place, its
-/// primitives, and the estimated bytes that one run reads and writes.
+/// Returns, as text, the loop program of a function with timers. After it, a line for each timer names the statement
+/// that it measures, the primitives in this statement, and the estimated bytes that one run of it reads and writes.
 ///
 /// ```
 /// use tapeloom_ir::parse_module;
@@ -204,7 +206,7 @@ pub fn timed_parts(module: &Module, func: FuncId) -> Result<String, Problem> {
 }
 
 impl Profiling {
-    /// Puts timers into a program, if the options or the environment request a profile.
+    /// Returns the program with timers, if the options or the environment request a profile; otherwise `None`.
     fn of(program: &Program, options: &Options) -> Result<Option<Profiling>, Problem> {
         if !options.profiled && !session::wanted() {
             return Ok(None);
@@ -215,7 +217,8 @@ impl Profiling {
         }
         let host = |s: &Arc<ExternalSignature>| matches!(s.function, External::Host(_));
         let repeatable = !program.externals().iter().any(host);
-        // The profiles of the process leave out programs that the user profiles with `Runnable::profile`.
+        // If the user asked for timers in order to call `Runnable::profile`, the profile of the whole process leaves
+        // the program out.
         let recorded = session::wanted() && !options.profiled;
         let recorder =
             recorded.then(|| Arc::new(session::Recorder::new(&program.entry.name, parts.clone())));
@@ -224,8 +227,8 @@ impl Profiling {
 }
 
 impl Runnable {
-    /// Returns the function with another number of threads of its calls, at most `threads`; 0 means 1. Results have the same
-    /// bits with any number of threads. Only machine code runs on several threads.
+    /// Sets the largest number of threads that a call uses; 0 means 1. Results have the same bits with any number of
+    /// threads. Only machine code runs on several threads.
     #[must_use]
     pub fn with_threads(mut self, threads: usize) -> Runnable {
         if let Running::Native(code) = self.running {
@@ -249,7 +252,7 @@ impl Runnable {
     }
 
     /// Runs the function on tensors, like [`Runnable::call`], and appends its results to `results`. If the program was
-    /// compiled [limited](Options::limited), the call has the limits `limits`, by default none.
+    /// compiled [limited](Options::limited), `limits` are the limits of this call; `None` means no limits.
     ///
     /// # Errors
     /// Those of [`Runnable::call`], [`Kind::Limit`], [`Kind::Cancelled`].
@@ -271,13 +274,15 @@ impl Runnable {
         Ok(())
     }
 
-    /// Runs the function on tensors, and writes its results to `results`, which has one tensor for each result. A tensor
-    /// of the result's type whose memory no clone shares keeps its memory; the others are replaced by new tensors. If the
-    /// program was compiled [limited](Options::limited), the call has the limits `limits`, by default none.
+    /// Runs the function on tensors, and writes its results to `results`, which has one tensor for each result. If a
+    /// tensor has the result's type and no clone shares its memory, it keeps its memory; otherwise it is replaced by a
+    /// new tensor. If the program was compiled [limited](Options::limited), `limits` are the limits of this call;
+    /// `None` means no limits.
     ///
-    /// Machine code without timers writes its results there. Other engines copy them there.
+    /// Machine code without timers writes its results directly to the kept memory. Other engines copy their results to
+    /// it.
     ///
-    /// If the call fails, each tensor of `results` still has its type, and its elements are old and new ones, mixed.
+    /// If the call fails, each tensor of `results` still has its type, but a mixture of old and new elements.
     ///
     /// ```
     /// # use tapeloom_backend::{Options, compile};
@@ -320,8 +325,8 @@ impl Runnable {
         Ok(())
     }
 
-    /// In a debug build, checks the first call of machine code without limits by the interpreter that checks memory
-    /// accesses.
+    /// In a debug build, checks the first call of machine code, unless it has limits: runs the call also in the
+    /// interpreter that checks memory accesses.
     fn check_first_call(&self, args: &[&Tensor], limits: Option<&Limits>) -> Result<(), Problem> {
         let native = matches!(self.running, Running::Native(_));
         if cfg!(debug_assertions) && native && limits.is_none() && self.check(args).is_ok() {
@@ -344,8 +349,8 @@ impl Runnable {
         accelerator::simulate(&self.report.program, &owned(args), setup)
     }
 
-    /// Runs the function on tensors, like [`Runnable::call`], within limits if the program was compiled
-    /// [limited](Options::limited). Also returns the resources that the call used.
+    /// Runs the function on tensors, like [`Runnable::call`]. If the program was compiled [limited](Options::limited),
+    /// `limits` are the limits of this call. Also returns the resources that the call used.
     ///
     /// # Errors
     /// Those of [`Runnable::call`], [`Kind::Limit`], [`Kind::Cancelled`].
@@ -382,9 +387,9 @@ impl Runnable {
         }
     }
 
-    /// Runs a [profiled](Options::profiled) program within limits, and returns the times of its parts, too. If the
-    /// program calls no Rust function, the program runs twice, and only the second run is measured: the first run also
-    /// allocates memory.
+    /// Runs a [profiled](Options::profiled) program within limits. Returns its results and the measured times of its
+    /// loop nests and calls. If the program calls no Rust function, it runs twice, and only the second run is measured,
+    /// because the first run also allocates memory.
     ///
     /// # Errors
     /// Those of [`Runnable::call_within`]; [`Kind::Target`] if the program is not machine code.
@@ -413,8 +418,8 @@ impl Runnable {
         Ok((results, Profile::of(&parts.program.entry.name, parts, &timed, 1)))
     }
 
-    /// In a debug build, checks the first call if at most `CHECKED` statements are executed: runs the program also in
-    /// the interpreter that checks memory accesses.
+    /// In a debug build, runs the first call also in the interpreter that checks memory accesses, if the call executes
+    /// at most `CHECKED` statements.
     fn check_memory(&self, args: &[&Tensor]) -> Result<(), Problem> {
         let program = &self.report.program;
         if self.checked.swap(true, Ordering::Relaxed) || program.work() > CHECKED {
@@ -423,7 +428,8 @@ impl Runnable {
         loop_ir::shadow(program, &owned(args)).map(|_| ())
     }
 
-    /// Checks the number and the types of the arguments. (Machine code has its own check, in `Executable`.)
+    /// Checks the number and the types of the arguments, for all engines except machine code, for which `Executable`
+    /// checks them.
     fn check(&self, args: &[&Tensor]) -> Result<(), Problem> {
         if args.len() != self.params.len() {
             return Err(Problem::new(
@@ -444,8 +450,8 @@ impl Runnable {
         Ok(())
     }
 
-    /// Returns the bytes of memory for tape records that stay allocated for the next call; `None` without machine code
-    /// or before any tape was used.
+    /// Returns the bytes of memory for tape records (residuals of loop iterations) that stay allocated for the next
+    /// call; `None` for other engines than machine code, or before a call has used a tape.
     #[cfg(test)]
     pub(crate) fn records(&self) -> Option<usize> {
         match &self.running {
@@ -464,7 +470,7 @@ fn owned(args: &[&Tensor]) -> Vec<Tensor> {
     args.iter().map(|t| (*t).clone()).collect()
 }
 
-/// Returns the error that XLA does not support a feature of tapeloom's own engines.
+/// Returns the error that programs for XLA do not support `what`, a feature of tapeloom's own engines.
 #[cfg(feature = "xla")]
 fn not_on_xla(what: &str) -> Problem {
     let message = format!("XLA does not run {what}");
@@ -483,8 +489,8 @@ impl Report {
         TapePlan::of(&self.plan, Pipeline::TFLOW.run(&self.program, &model).ok())
     }
 
-    /// Returns the table of the program's steps (the statements of its outermost block): the kind, primitives and the
-    /// user's lines of each.
+    /// Returns, as a table, the steps of the program (the statements of its outermost block), with the kind, the
+    /// primitives and the user's lines of each step.
     pub fn steps(&self) -> String {
         profile::steps::Steps(&self.program).to_string()
     }
@@ -534,8 +540,9 @@ mod tests {
 
     use super::*;
 
-    /// A call must fail on every target if the program loads a wrong buffer version, although the values happen to be
-    /// right. (For machine code, the error is found by the check of the first call, which debug builds perform.)
+    /// A call must fail on every target if the program loads a wrong buffer version (an earlier value of the buffer),
+    /// even if the loaded number is right by chance. For machine code, the check of the first call, which debug builds
+    /// make, finds the error.
     #[test]
     fn calls_check_memory() {
         let text = "program @f {

@@ -1,9 +1,8 @@
 //! Executables: compiled programs that are called with tensors.
 //!
-//! A call checks the types of the arguments, allocates the results, takes a workspace of an earlier call, and calls the
-//! machine code. It allocates nothing else. A call of a scalar function costs about as much as the allocation of its
-//! result. A call may also write its results into memory that the caller gives ([`crate::Runnable::call_into`]), and then
-//! allocates nothing.
+//! A call checks the types of the arguments, allocates the results, takes the workspace of an earlier call, and calls
+//! the machine code. It allocates nothing else. A call of a scalar function takes about as long as the allocation of
+//! its result. If the caller gives memory for the results ([`crate::Runnable::call_into`]), a call allocates nothing.
 //!
 //! ```
 //! use tapeloom_backend::loop_ir::{Address, Arg, Buffer, BufferVersion, Expr, Place, Program, Stmt};
@@ -63,11 +62,11 @@ fn aligned(bytes: usize) -> usize {
     bytes.div_ceil(size_of::<Line>()).saturating_mul(size_of::<Line>())
 }
 
-/// The largest number of workspaces that an executable holds for later calls.
+/// The largest number of workspaces that an executable keeps for later calls.
 const POOLED: usize = 64;
 
-/// If all results together have at most this number of bytes, they are zeroed before a call even if the call fills
-/// them: see [`Executable::append_results`].
+/// If all results together have at most this number of bytes, they are zeroed before a call, even if the call
+/// overwrites all of them; [`Executable::append_results`] states the reason.
 const SMALL_RESULTS: usize = 1024;
 
 /// A result of the program: its type, and how its memory is allocated.
@@ -81,7 +80,7 @@ struct Output {
 #[derive(Clone)]
 pub struct Executable {
     inner: Arc<Inner>,
-    /// The largest number of threads that run pieces of concurrent loops of a call at the same time.
+    /// The largest number of threads on which the pieces of a call's concurrent loops run at the same time.
     threads: usize,
 }
 
@@ -95,10 +94,10 @@ struct Inner {
     small_results: bool,
     /// The size of the workspace of a call in bytes.
     workspace: usize,
-    /// The size in bytes of the private memory of each thread that runs pieces of concurrent loops.
+    /// The size in bytes of the private memory that each thread needs to run pieces of concurrent loops.
     private: usize,
-    /// The workspaces of earlier calls, in 64-byte lines, which later calls reuse. There is one for each call that ran
-    /// at the same time, at most [`POOLED`].
+    /// The workspaces of earlier calls, in 64-byte lines, which later calls reuse. Calls that ran at the same time had
+    /// different workspaces; at most [`POOLED`] are kept.
     pool: Mutex<Vec<Vec<Line>>>,
     /// Per dynamic tape: the bytes of a record (the residuals of one iteration), and the source line of the loop that
     /// writes the records.
@@ -108,16 +107,17 @@ struct Inner {
     limited: PrimaryMap<LoopLimitId, LoopLimit>,
     /// The number of timers of the program, 0 unless a profile was requested.
     timers: usize,
-    /// The external (Rust) functions that the program calls; generated code names each function by its index in this
+    /// The external (Rust) functions that the program calls. Machine code names each function by its index in this
     /// list.
     calls: Vec<Arc<ExternalSignature>>,
     report: CodeReport,
 }
 
-/// The call record of an entry kernel: context and frame, then the arguments, then the results.
+/// The array of pointers that is passed to an entry kernel: context and frame (workspace), then the arguments, then the
+/// results.
 type CallRecord = SmallVec<[*mut u8; 24]>;
 
-/// The bytes that the dynamic tapes of a run took, and the counts of its timers.
+/// The bytes of tape records that a run used, and the times that its timers measured.
 #[derive(Default)]
 struct RunResources {
     records: usize,
@@ -158,8 +158,8 @@ impl Executable {
         Executable::made(program, machine, isa(triple)?, Isa::here())
     }
 
-    /// Compiles a verified program. `isa` is Cranelift's target, `set` the instruction set for nests in 256-bit or
-    /// 512-bit vectors.
+    /// Compiles a verified program. `isa` is Cranelift's target, and `set` the instruction set for the loop nests that
+    /// use 256-bit or 512-bit vectors.
     pub(crate) fn made(
         program: &Program,
         machine: MachineModel,
@@ -200,7 +200,7 @@ impl Executable {
         Ok(Executable { inner, threads: 1 })
     }
 
-    /// Returns the program with another number of threads: at most `threads` pieces of a concurrent loop run at the same
+    /// Sets the largest number of threads of a call: at most `threads` pieces of a concurrent loop run at the same
     /// time. Results have the same bits with any number of threads; 0 means 1.
     #[must_use]
     pub fn with_threads(self, threads: usize) -> Executable {
@@ -229,8 +229,8 @@ impl Executable {
         Ok(results.into_vec())
     }
 
-    /// Runs the program on arguments, and appends its results to `results`. If the program is limited, the run has the
-    /// limits `limits`, by default none.
+    /// Runs the program on arguments, and appends its results to `results`. If the program was compiled with limits,
+    /// `limits` are the limits of this run; `None` means no limits.
     ///
     /// # Errors
     /// Those of [`Executable::call`], [`Kind::Limit`], [`Kind::Cancelled`].
@@ -245,12 +245,12 @@ impl Executable {
         self.append_results(args, loop_limits.as_mut(), results, None)
     }
 
-    /// Runs the program on arguments, and writes its results to `results`, one tensor for each result. A tensor of the
-    /// result's type whose memory no clone shares keeps its memory. Other tensors are replaced by new ones. The run has
-    /// the limits `limits`, if the program is limited.
+    /// Runs the program on arguments, and writes its results to `results`, one tensor for each result. If a tensor has
+    /// the result's type and no clone shares its memory, it keeps its memory; otherwise it is replaced by a new tensor.
+    /// If the program was compiled with limits, `limits` are the limits of this run.
     ///
-    /// If the call fails, each tensor of `results` is still a valid tensor of its type. Those that keep their memory have
-    /// old and new elements, mixed.
+    /// If the call fails, each tensor of `results` is still a valid tensor of its type. The tensors that keep their
+    /// memory have a mixture of old and new elements.
     ///
     /// # Errors
     /// Those of [`Executable::call`], [`Kind::Limit`], [`Kind::Cancelled`]; [`Kind::Arguments`] if `results` has more or
@@ -285,8 +285,9 @@ impl Executable {
                 }
             }
         }
-        // SAFETY: each result is new memory, or that of a tensor which is borrowed exclusively and whose memory no other
-        // tensor shares, hence no argument. Each has the size of the program's type.
+        // SAFETY: `record` has a pointer for each argument and each result. Each result is either new memory, or the
+        // memory of a tensor that is borrowed exclusively and shares its memory with no other tensor, so with no
+        // argument. Each has the size of the program's type.
         let ran = unsafe { self.run_code(&mut record, loop_limits.as_mut(), None) };
         let mut wrong = Ok(());
         for result in results.iter_mut() {
@@ -305,8 +306,8 @@ impl Executable {
         Ok(())
     }
 
-    /// Runs the program on arguments, like [`Executable::call`], within limits if the program is limited. Also returns
-    /// the resources that the call used.
+    /// Runs the program on arguments, like [`Executable::call`]. If the program was compiled with limits, `limits` are
+    /// the limits of this run. Also returns the resources that the run used.
     ///
     /// # Errors
     /// Those of [`Executable::call`], [`Kind::Limit`], [`Kind::Cancelled`].
@@ -332,8 +333,9 @@ impl Executable {
         Some(LoopLimits::of(&self.inner.limited, limits.unwrap_or(&Limits::default())))
     }
 
-    /// Appends the beginning of a call record to `record`: context and frame, which are null, and the arguments, whose
-    /// types are checked here. (To return the list would cost a tenth of a small call, since it would be moved.)
+    /// Appends the beginning of a call record (the pointers that the entry kernel gets) to `record`: null for context
+    /// and frame, and the arguments, whose types are checked here. (A new list as return value would be moved, which
+    /// costs a tenth of a small call.)
     #[inline]
     fn begin_record(&self, args: &[&Tensor], record: &mut CallRecord) -> Result<(), Problem> {
         let inputs = &self.inner.inputs;
@@ -351,7 +353,8 @@ impl Executable {
         Ok(())
     }
 
-    /// Runs the program on arguments, and appends its results, in new memory, to `results`. Sets `taken`, if given.
+    /// Runs the program on arguments, and appends its results, in new memory, to `results`. If `taken` is given, stores
+    /// there the resources that the run used.
     #[inline]
     fn append_results(
         &self,
@@ -366,8 +369,8 @@ impl Executable {
         if !small_results {
             return self.append_large_results(&mut record, loop_limits, results, taken);
         }
-        // Allocate small results as tensors of zeros before the call. Uninitialized memory that becomes a tensor only
-        // after the call would be moved several times, which costs more than to zero it.
+        // Allocate small results as tensors of zeros before the call. The alternative, uninitialized memory that
+        // becomes a tensor after the call, would be moved several times, which costs more than zeroing it.
         let first = results.len();
         for output in outputs {
             let result = Tensor::zeros_of(&output.ty)?;
@@ -385,8 +388,8 @@ impl Executable {
         ran
     }
 
-    /// Runs the program on a call record with arguments, as [`Executable::append_results`] does. Memory that the program
-    /// fills is not zeroed before.
+    /// Runs the program on a call record with arguments, as [`Executable::append_results`] does, but does not zero the
+    /// memory of results that the program overwrites completely.
     fn append_large_results(
         &self,
         record: &mut CallRecord,
@@ -401,7 +404,8 @@ impl Executable {
             record.push(lines.lines().as_mut_ptr().cast());
             buffers.push(lines);
         }
-        // SAFETY: as in `append_results`: the results are new memory to which nothing else refers.
+        // SAFETY: the results are new memory of the sizes of the program's types, to which nothing else refers, and
+        // `record` points to it.
         unsafe { self.run_code(record, loop_limits, taken) }?;
         for (output, lines) in outputs.iter().zip(buffers) {
             // SAFETY: the buffer was zeroed, or the call wrote every element (`filled` says so, and the call did not
@@ -412,7 +416,8 @@ impl Executable {
         Ok(())
     }
 
-    /// Runs the machine code on a call record, whose context and frame are set here. Sets `taken`, if given.
+    /// Runs the machine code on a call record, and sets the record's pointers to context and frame. If `taken` is
+    /// given, stores there the resources that the run used.
     ///
     /// # Safety
     /// After context and frame, `record` has one pointer per input of the program, to buffers of the program's types, and
@@ -431,7 +436,8 @@ impl Executable {
         if memory > 0 {
             let pooled = || pool.lock().unwrap_or_else(PoisonError::into_inner).pop();
             let lines = memory.div_ceil(size_of::<Line>());
-            // A workspace in the pool may be too small, if it comes from a call with fewer threads.
+            // A workspace in the pool may be too small if it comes from a call with fewer threads, because it includes
+            // the threads' private memory.
             space = match pooled().filter(|space| space.len() >= lines) {
                 Some(space) => space,
                 None => {
@@ -472,10 +478,11 @@ impl Executable {
         }
         record[0] = (&raw mut context).cast();
         record[1] = frame;
-        // SAFETY: `record` has the layout of the entry's call record. First the context, which lives on this stack,
-        // as does everything that it points to. Then `space`, which this call owns, has the size in the code's
-        // report, private memory of each thread included, and is aligned to 64 bytes. Then the inputs and outputs, by the
-        // contract of this function; inputs are never written, although their pointers are mutable.
+        // SAFETY: `record` has the layout of the entry's call record. Its first pointer is the context, which lives on
+        // this stack, as does everything that the context points to. The second is `space`, which this call owns; it
+        // has the size in the code's report, including the private memory of each thread, and is aligned to 64 bytes.
+        // The inputs and outputs follow, and are valid by the contract of this function; inputs are never written,
+        // although their pointers are mutable.
         let status = unsafe { code.call(record.as_ptr()) };
         let timed = timers.map(Timers::end);
         if memory > 0 {
@@ -566,7 +573,7 @@ impl Output {
         let count = bytes.div_ceil(size_of::<Line>());
         let mut lines = if self.filled { Fresh::new(count) } else { Fresh::zeros(count) }
             .ok_or_else(|| no_memory(&format!("a result of type {}", self.ty), bytes))?;
-        // The bytes after the last element, up to the end of its 64-byte line, must be zero, too.
+        // A tensor requires that the bytes after its last element, up to the end of the 64-byte line, are zero.
         lines.lines()[bytes / size_of::<Line>()..].fill(MaybeUninit::zeroed());
         Ok(lines)
     }
@@ -585,7 +592,7 @@ mod tests {
     use super::*;
     use crate::loop_ir::parse;
 
-    /// The program writes one of the three elements of result 0, and all elements of result 1.
+    /// A program with two results: it writes one of the three elements of result 0, and all elements of result 1.
     const TEXT: &str = "program @f {
   buffer b0: f64[2] input 0
   buffer b1: f64[3] output 0
@@ -614,12 +621,12 @@ mod tests {
         f.call_into(&[&x], &mut [&mut y, &mut z], None).unwrap();
         assert_eq!(([y.clone(), z.clone()], [y.address(), z.address()]), (want.clone(), memory));
 
-        // The given tensor shares its memory with an argument, so the memory must not be reused.
+        // The second tensor in `results` shares its memory with an argument, so its memory must not be reused.
         let (clone, mut x) = (x.clone(), x);
         f.call_into(&[&clone], &mut [&mut y, &mut x], None).unwrap();
         assert_eq!(([y.clone(), x], clone), (want.clone(), Tensor::from([1.0, 2.0])));
 
-        // Given tensors of other types are replaced.
+        // Tensors in `results` that have other types than the program's results must be replaced.
         let (mut y, mut z) = (Tensor::from(1.0), Tensor::from([1_i64, 2]));
         f.call_into(&[&sevens(2)], &mut [&mut y, &mut z], None).unwrap();
         assert_eq!((y, z), (Tensor::from([0.0, 7.0, 0.0]), sevens(2)));

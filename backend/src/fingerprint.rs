@@ -1,4 +1,4 @@
-//! Fingerprints of the results of a compilation: loop program, memory plan, layouts of the tape.
+//! Fingerprints (hashes) of the results of a compilation: loop program, memory plan, layouts of the tape.
 //!
 //! A fingerprint covers structure, but no names, lines, times or texts. See [`tapeloom_ir::fingerprint`].
 
@@ -9,7 +9,8 @@ use crate::target::Target;
 use std::hash::{Hash, Hasher};
 use tapeloom_ir::{FuncId, Module, fingerprint};
 
-/// Writes the fingerprints of a compilation's results (loop program, plan, layouts), if the user requested them.
+/// Writes the fingerprints of a compilation's results (loop program, memory plan, layouts of the tape), if the user
+/// requested them.
 pub(crate) fn record(
     module: &Module,
     func: FuncId,
@@ -75,8 +76,8 @@ impl Hash for Row {
     }
 }
 
-/// The fields of a memory plan that are only printed in tables of the tape: they affect no byte of memory, so they have
-/// a fingerprint of their own.
+/// The fields of a memory plan that are only printed in the table of the tape. They affect no byte of memory, so they
+/// have a fingerprint apart from that of the plan.
 struct TapeTable<'p>(&'p Plan);
 
 impl Hash for TapeTable<'_> {

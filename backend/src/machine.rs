@@ -1,8 +1,8 @@
 //! The machine model: performance parameters of the target machine.
 //!
-//! The compiler's choices are correct on every machine. These parameters determine which are fast. A [`MachineModel`]
-//! is an argument of a compilation ([`Options::machine`](crate::Options)) and is never read from the computer, so a
-//! program has the same bits on every computer. [`MachineModel::MEASURED`] is the default.
+//! The compiler's choices are correct on every machine. These parameters determine which choices are fast. A
+//! [`MachineModel`] is an argument of a compilation ([`Options::machine`](crate::Options)) and is never read from the
+//! computer, so a program has the same bits on every computer. [`MachineModel::MEASURED`] is the default.
 //!
 //! ```
 //! use tapeloom_backend::MachineModel;
@@ -15,18 +15,20 @@
 //! # Ok::<(), tapeloom_ir::Problem>(())
 //! ```
 //!
-//! **Bits.** The number of partial sums of a reduction is chosen for a loop with everything that is fused into it.
-//! So parameters that shape loops may change the order of a sum of floats ([`Effect::Loops`]), as another policy
-//! may. Parameters of [`Effect::Code`] never do. [`MachineModel::has_bits_of`] compares two models.
+//! **Bits.** A reduction is split into partial sums, and their number depends on all the code that is fused into the
+//! same loop. So parameters that shape loops may change the order of a sum of floats ([`Effect::Loops`]), as another
+//! checkpointing policy may. Parameters of [`Effect::Code`] never do. [`MachineModel::has_bits_of`] compares two
+//! models.
 //!
-//! **Not in the model** are three kinds of thresholds, which stand beside their passes. The first bound the cost of
-//! a pass or of Cranelift. The second belong to the cost models of rewrites and of checkpointing: the form of a
-//! program and the bytes of its tape must not depend on the machine. The third choose lanes (`passes/vectorize.rs`,
-//! `passes/recognize_contractions.rs`), which determine the result of a program and not only its speed. The tile
-//! sizes of `runtime/small_gemm` are extents of Rust arrays and change no bit.
+//! **Not in the model** are three kinds of thresholds, which are constants in the files of their passes. The first kind
+//! bounds the cost of a pass or of Cranelift. The second kind belongs to the cost models of rewrites and of
+//! checkpointing, because the form of a program and the bytes of its tape must not depend on the machine. The third
+//! kind chooses vector lanes (`passes/vectorize.rs`, `passes/recognize_contractions.rs`), which determine the result of
+//! a program and not only its speed. The tile sizes of `runtime/small_gemm` are extents of Rust arrays, so they are no
+//! parameters either; they change no bit.
 //!
-//! **Measured** on one machine, an x86-64 with the 128-bit vectors that Cranelift supports and 16 registers of each
-//! kind, by the programs of `bench` and the suite, each parameter separately.
+//! **Measured**: the default values were measured, each parameter separately, by the programs of `bench` and the suite.
+//! The machine was an x86-64 with 16 registers of each kind and the 128-bit vectors that Cranelift supports.
 
 use std::fmt;
 use tapeloom_ir::{Code, Dtype, Kind, Problem, address_space};
@@ -48,7 +50,7 @@ pub struct Number {
     pub effect: Effect,
     /// The least valid value of the parameter.
     pub least: usize,
-    /// The greatest valid value of the parameter. For greater values, code size or compile time would explode.
+    /// The greatest valid value of the parameter. With greater values, code size or compile time would grow too much.
     pub most: usize,
     /// Returns the parameter's value in a given model.
     pub get: fn(&MachineModel) -> usize,

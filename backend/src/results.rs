@@ -1,4 +1,4 @@
-//! The results of a call, and the resources that the call used.
+//! The results of a call, and the resources (iterations, memory) that the call used.
 
 use crate::loop_ir::Timed;
 use smallvec::SmallVec;
@@ -10,17 +10,17 @@ pub type Results = SmallVec<[Tensor; 4]>;
 /// The resources that a call used: iterations and memory, besides arguments and results.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct CallResources {
-    /// The counts of iterations of the limited loops, in the order in which the loops are compiled.
+    /// For each loop that counts its iterations: the count, in the order in which the loops are compiled.
     pub loops: Vec<LoopCount>,
     /// The bytes of workspace that the call used.
     pub workspace: usize,
     /// The peak bytes of the dynamic tapes: residuals of loops whose trip count is known only at run time.
     pub records: usize,
-    /// The counts of the program's timers; `None` if it has none.
+    /// The times that the program's timers measured; `None` if it has no timers.
     pub timed: Option<Timed>,
 }
 
-/// Returns the error that the caller gave memory for another number of results than the program has.
+/// Returns the error that the caller gave memory for `got` results, while the program `name` has `want`.
 #[cold]
 pub(crate) fn wrong_results(name: &str, want: usize, got: usize) -> Problem {
     let message = format!("@{name} has {want} results, and there is memory for {got}");

@@ -1,7 +1,7 @@
 //! Targets: the engines that run loop programs.
 //!
-//! A target is a value that prints. [`compile`](crate::compile()) takes a target, and the report names it. A native
-//! target is named by its target triple.
+//! A target is a value that can be printed. [`compile`](crate::compile()) takes a target, and the report of the
+//! compilation names it. The text of a native target is its target triple.
 //!
 //! ```
 //! use tapeloom_backend::Target;
@@ -34,7 +34,8 @@ pub enum Target {
     /// A simulated accelerator on which every memory access goes through the cache. It computes the same results as
     /// machine code, and [returns](crate::Runnable::simulate) statistics.
     Accelerator(accelerator::Machine),
-    /// The first device of a plugin of XLA. It runs no loop programs: [`crate::xla::Program`] compiles for it.
+    /// The first device of an XLA plugin. This target runs no loop programs: [`crate::xla::Program`] compiles functions
+    /// for it.
     #[cfg(feature = "xla")]
     Xla(crate::xla::Client),
 }
@@ -70,13 +71,13 @@ impl fmt::Display for Target {
 pub struct Options {
     /// The engine that runs the program.
     pub target: Target,
-    /// Whether calls can be limited and report the resources that they used. If so, loops count their iterations.
+    /// Whether calls can have limits, and report the resources that they used. If so, loops count their iterations.
     pub limited: bool,
-    /// Whether calls measure the time of the program's parts ([`Runnable::profile`](crate::Runnable::profile)). Only
-    /// machine code has timers.
+    /// Whether calls measure the time of each loop nest and call of the program
+    /// ([`Runnable::profile`](crate::Runnable::profile)). Only machine code has timers.
     pub profiled: bool,
-    /// The largest number of threads that run the pieces of a call's concurrent loops; `None` for the number in the
-    /// environment variable `TAPELOOM_THREADS`, or 1 without it. Results do not depend on it.
+    /// The largest number of threads that run the pieces of a call's concurrent loops. `None` means the number in the
+    /// environment variable `TAPELOOM_THREADS`, or 1 without this variable. The number does not change results.
     pub threads: Option<NonZeroUsize>,
     /// The machine model, which applies to every target: the interpreter and the simulator run the same loop programs
     /// as machine code.
@@ -84,7 +85,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// Returns the largest number of threads that a call uses.
+    /// Returns the largest number of threads that a call may use.
     pub(crate) fn threads(&self) -> Result<usize, Problem> {
         let asked = || match std::env::var("TAPELOOM_THREADS") {
             Ok(text) => number_of_threads(&text),

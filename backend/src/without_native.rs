@@ -1,7 +1,7 @@
-//! The stand-in for `executable.rs` in a build without the feature `native`: machine code, of which there is none.
+//! Replaces `executable.rs` in a build without the feature `native`, in which there is no machine code.
 //!
-//! Compiling is an error that names the feature. The methods are never called, since no value exists; they let
-//! `compile.rs` be the same in both builds.
+//! Compiling returns an error that names the feature. No value of `Executable` exists, so the methods are never called;
+//! they exist so that `compile.rs` is the same in both builds.
 
 use crate::codegen::vectors::Vectors;
 use crate::loop_ir::Program;
@@ -18,7 +18,7 @@ pub(crate) struct Executable {
 }
 
 impl Executable {
-    /// Returns the error that this build cannot make machine code.
+    /// Returns the error that this build cannot generate machine code.
     pub(crate) fn verified(
         _: &Program,
         triple: &Triple,

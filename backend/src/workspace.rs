@@ -1,19 +1,20 @@
 //! Assigns offsets in the workspace to buffers with known lifetimes: best fit, with merging of free neighbours.
 //!
-//! The lifetime of a buffer is from the step that first writes it to the step that last reads it. Buffers are placed in
-//! the order of their first steps, each in the smallest free hole that holds it; memory whose buffer ended before the
-//! step is free. The peak is exact: it is the highest byte ever occupied.
+//! The lifetime of a buffer is from the step (a position in the order of statements) that first writes it to the step
+//! that last reads it. Buffers are placed in the order of their first steps, each in the smallest free hole that is
+//! large enough; memory whose buffer ended before the step is free. The returned peak is exact: it is the end of the
+//! highest byte ever occupied.
 //!
-//! This is fast, but a small buffer may take memory in which a large one would have fitted later. If the peak is higher
-//! than the bytes of the buffers that are live in any one step, the largest buffers are also placed first, each at the
-//! lowest offset that is free during its lifetime, and the plan with the lower peak is used. Source: greedy by size
-//! (Pisarchyk and Lee, 2020, arXiv:2001.03288).
+//! This is fast, but a small buffer may take memory in which a large one would have fitted later. The peak cannot be
+//! lower than the bytes of the buffers that are live in any one step. If it is higher, a second plan is made: the
+//! largest buffers are placed first, each at the lowest offset that is free during its lifetime. The plan with the
+//! lower peak is used. Source: greedy by size (Pisarchyk and Lee, 2020, arXiv:2001.03288).
 //!
 //! ```text
 //! buffer  life    bytes     offset
 //! a       0..2    800       0
 //! b       1..1    64        832
-//! c       2..3    64        832    (b is dead)
+//! c       2..3    64        832    (the lifetime of b has ended)
 //! ```
 
 use crate::loop_ir::{BUFFER_ALIGNMENT_BYTES, MOST_BYTES};
@@ -29,18 +30,18 @@ pub(crate) struct Lifetime {
     pub(crate) bytes: usize,
 }
 
-/// Returns the bytes reserved for a buffer of `bytes`: whole cache lines, and from the size of a page on an
-/// odd number of them. So up to 64 consecutive arrays of one length begin at different offsets in their
-/// pages. If an iteration stores to one array and then loads from another one at the same offset in its page,
-/// the load waits, because a processor compares the last twelve address bits first (4 KiB aliasing). Also,
-/// cache lines at the same offset of many pages fall on the same set of the cache.
+/// Returns the bytes to reserve for a buffer of `bytes` bytes: whole cache lines, and an odd number of them if the
+/// buffer is at least as large as a page. So up to 64 consecutive arrays of one length begin at different offsets in
+/// their pages. If an iteration stores to one array and then loads from another one at the same offset in its page, the
+/// load waits, because a processor compares the last twelve address bits first (4 KiB aliasing). Also, cache lines at
+/// the same offset of many pages compete for the same set of the cache.
 fn padded_bytes(bytes: usize, page_bytes: usize) -> usize {
     let lines = bytes.div_ceil(BUFFER_ALIGNMENT_BYTES);
     let odd = if bytes >= page_bytes { lines | 1 } else { lines };
     odd * BUFFER_ALIGNMENT_BYTES
 }
 
-/// Returns the error for a function whose intermediate results have more bytes than memory can have.
+/// Returns the error for a function `name` whose intermediate results have more bytes than memory can have.
 pub(crate) fn too_large(name: &str) -> Problem {
     Problem::new(
         Kind::TooLarge,
@@ -49,10 +50,10 @@ pub(crate) fn too_large(name: &str) -> Problem {
     )
 }
 
-/// The maximal number of buffers that are placed by size, since that compares all pairs of buffers.
+/// The largest number of buffers for which placement by size is tried, since it compares all pairs of buffers.
 const BY_SIZE: usize = 1000;
 
-/// The maximal number of buffers that are placed by size even if that can lower the peak only a little.
+/// Up to this number of buffers, placement by size is tried even if it can lower the peak only a little.
 const FEW: usize = 128;
 
 /// Returns the offset in bytes of each buffer, in the order of `lives`, and the peak; `None` if the peak is
@@ -60,7 +61,7 @@ const FEW: usize = 128;
 pub(crate) fn plan(lives: &[Lifetime], page_bytes: usize) -> Option<(Vec<usize>, usize)> {
     let by_time = by_time(lives, page_bytes)?;
     let needed = most_at_once(lives, page_bytes);
-    // Of many buffers, place by size only if that can lower the peak by more than a sixteenth.
+    // For more than `FEW` buffers, try placement by size only if it can lower the peak by more than a sixteenth.
     let enough = if lives.len() > FEW { needed + needed / 16 } else { needed };
     if lives.len() > BY_SIZE || by_time.1 <= enough {
         return Some(by_time);
@@ -90,7 +91,8 @@ fn most_at_once(lives: &[Lifetime], page_bytes: usize) -> usize {
     changes.values().map(after).max().unwrap_or(0)
 }
 
-/// Places the largest buffers first, at the lowest offset that is free during their lifetime.
+/// Places the largest buffers first, each at the lowest offset that is free during its lifetime. Returns the offsets
+/// and the peak in bytes; `None` if the peak is not addressable.
 fn by_size(lives: &[Lifetime], page_bytes: usize) -> Option<(Vec<usize>, usize)> {
     let mut order: Vec<usize> = (0..lives.len()).collect();
     order.sort_by_key(|i| (usize::MAX - lives[*i].bytes, lives[*i].first));
@@ -123,7 +125,8 @@ fn by_size(lives: &[Lifetime], page_bytes: usize) -> Option<(Vec<usize>, usize)>
     Some((offsets, peak))
 }
 
-/// Places buffers in the order of their first steps, each in the smallest free hole that holds it.
+/// Places buffers in the order of their first steps, each in the smallest free hole that is large enough. Returns the
+/// offsets and the peak in bytes; `None` if the peak is not addressable.
 fn by_time(lives: &[Lifetime], page_bytes: usize) -> Option<(Vec<usize>, usize)> {
     let mut order: Vec<usize> = (0..lives.len()).collect();
     // Place the largest buffer first among buffers with the same first step.
@@ -167,7 +170,7 @@ struct Holes {
 }
 
 impl Holes {
-    /// Takes `size` bytes from the smallest hole that is large enough, and returns their offset.
+    /// Takes `size` bytes from the smallest hole that is large enough, and returns their offset; `None` if no hole is.
     fn take(&mut self, size: usize) -> Option<usize> {
         let (found, offset) = self.by_size.range((size, 0)..).next().copied()?;
         self.remove(offset, found);
@@ -177,7 +180,7 @@ impl Holes {
         Some(offset)
     }
 
-    /// Frees a range, and returns the new top, which is lower if the range ended at `top`.
+    /// Frees a range. Returns the new top (the end of the memory used), which is lower than `top` if the range ended there.
     fn free(&mut self, offset: usize, size: usize, top: usize) -> usize {
         if size == 0 {
             return top;
@@ -261,8 +264,8 @@ mod tests {
 
     #[test]
     fn small_buffers_do_not_stand_in_the_way_of_large_ones() {
-        // If buffers are placed in the order of first steps, the small buffer lies where the second large array would
-        // go. The test expects a placement with a lower peak.
+        // Placed in the order of first steps, the small buffer would take memory that the third large array needs. The
+        // test expects that placement by size lowers the peak.
         let lives = [life(0, 1, 9000), life(1, 4, 9000), life(2, 4, 100), life(3, 4, 9000)];
         let (_, peak) = plan(&lives, PAGE).unwrap();
         let (_, in_order) = by_time(&lives, PAGE).unwrap();
