@@ -180,7 +180,8 @@ impl Holes {
         Some(offset)
     }
 
-    /// Frees a range. Returns the new top (the end of the memory used), which is lower than `top` if the range ended there.
+    /// Frees a range. Returns the new top (the end of the memory used), which is lower than `top` if the range ended
+    /// there.
     fn free(&mut self, offset: usize, size: usize, top: usize) -> usize {
         if size == 0 {
             return top;

@@ -1,14 +1,14 @@
-//! Sums into a part of an array, which are written as a sum with a padded array.
+//! Recognizes an update that adds to a part of an array, and writes it as the sum of the array and a padded array.
 //!
-//! The reverse pass of slices that overlap adds the cotangent of one slice to a part of the cotangent of the whole
-//! array:
+//! Such updates occur in the reverse pass of slices that overlap, which adds the cotangent of each slice to a part of
+//! the cotangent of the whole array. For an array `x` and an added array `a`:
 //!
 //! ```text
 //! dynamic_update_slice(x, a + x[box], start of the box) = x + pad(a)
 //! ```
 //!
-//! XLA fuses the sum with the equations around it; an update is a loop of its own. A part of less than half of the array is
-//! updated, since the sum reads and writes the whole array.
+//! XLA fuses the sum with the equations around it, while an update is a loop of its own. If the part is less than half
+//! of the array, the update stays, since the sum reads and writes the whole array.
 
 use super::convolution::Definitions;
 use super::types::list;
@@ -18,15 +18,17 @@ use tapeloom_ir::{ArrayType, Atom, Code, Equation, Literal, Shape};
 
 /// An update that adds to a part of an array.
 pub(super) struct Accumulation {
-    /// The array, and the array that is added to a part of it.
+    /// The whole array.
     pub(super) x: Atom,
+    /// The array that is added to a part of `x`.
     pub(super) added: Atom,
     /// The start of the part along each axis.
     starts: Vec<usize>,
 }
 
 impl Definitions<'_> {
-    /// Returns the accumulation that an update of a part of an array is; `None` if the update adds nothing to the part.
+    /// Returns an equation as an accumulation; `None` if it is no update, or does not add to the updated part of the
+    /// array.
     pub(super) fn accumulation(&self, e: &Equation) -> Option<Accumulation> {
         let [x, part, starts @ ..] = e.operands.as_slice() else { return None };
         let start = |x: &Atom| match x {
@@ -51,7 +53,7 @@ impl Definitions<'_> {
         added.value().map(|_| Accumulation { x: *x, added, starts })
     }
 
-    /// Returns whether `y` is the part of `x` with these starts and extents.
+    /// Returns whether `y` is the part of `x` that starts at `starts` and has these extents.
     fn is_part(&self, y: Atom, x: Atom, starts: &[usize], extents: &Shape) -> bool {
         let Some((piece, array, _)) = self.view(y) else { return false };
         let along = |(k, map): (usize, &AxisMap)| {
@@ -67,7 +69,7 @@ impl Definitions<'_> {
 }
 
 impl Accumulation {
-    /// Appends the sum of `x` and the padded array.
+    /// Appends operations that add `added`, padded to the shape of `x`, to `x`. Returns the sum.
     pub(super) fn emit(&self, w: &mut Writer, x: &Value, added: &Value) -> Value {
         // Pad floats with -0: `x + -0` is x for every x, while `-0 + 0` would be 0.
         let zero = if x.ty.dtype.is_float() { -0.0 } else { 0.0 };

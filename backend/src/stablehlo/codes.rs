@@ -1,6 +1,6 @@
-//! Scalar codes as elementwise operations.
+//! Writes scalar codes (such as `add`) as elementwise operations.
 //!
-//! Most codes are an operation with the same meaning. These are not:
+//! Most codes are written as the operation with the same meaning. The exceptions are:
 //!
 //! | code | is written as |
 //! |---|---|
@@ -10,14 +10,15 @@
 //! | `random_bits` | the operations of Threefry on words of 32 bits |
 //! | `integer_pow` | products, as in every other engine |
 //!
-//! Integer divisions by zero and shifts by many bits have our meaning in XLA.
+//! Integer divisions by zero, and shifts by at least the number's bits, have the same results in XLA as in the
+//! language.
 
 use super::library;
 use super::writer::{Value, Writer};
 use tapeloom_ir::prim::{Words, power, threefry2x32};
 use tapeloom_ir::{ArrayType, Code, Dtype, Literal, Problem};
 
-/// Appends the code on operands of one shape.
+/// Appends operations that apply a code to operands of one shape. Returns the result.
 pub(super) fn emit(
     w: &mut Writer,
     code: Code,
@@ -76,7 +77,7 @@ pub(super) fn emit(
         Code::Convert(to) => convert(w, &x[0], to),
         Code::Bitcast(to) => bitcast(w, &x[0], to),
         Code::IntegerPow(n) => {
-            // `power` copies its values, so give it indices in a list of values.
+            // `power` copies its values, and `Value` is not `Copy`, so its values here are indices into the list `all`.
             let mut all = vec![x[0].clone()];
             let last = power(0, n.unsigned_abs(), |x: usize, y| {
                 all.push(w.same("stablehlo.multiply", &[&all[x], &all[y]]));
@@ -95,13 +96,14 @@ pub(super) fn emit(
     })
 }
 
-/// Returns the bit patterns of `x`, read as numbers of another dtype of the same width.
+/// Appends an operation that reads the bits of `x` as numbers of another dtype of the same width. Returns the result.
 pub(super) fn bitcast(w: &mut Writer, x: &Value, to: Dtype) -> Value {
     let ty = ArrayType::new(to, x.ty.shape.clone());
     w.op("stablehlo.bitcast_convert", &[x], "", ty)
 }
 
-/// Converts elements to another dtype: floats to integers saturate with nan to 0, integers wrap, bool is `x != 0`.
+/// Appends operations that convert elements to another dtype. From floats to integers, numbers outside the range become
+/// the nearest integer, and nan becomes 0; from integers to integers, numbers wrap; to bool, the result is `x != 0`.
 fn convert(w: &mut Writer, x: &Value, to: Dtype) -> Value {
     let from = x.ty.dtype;
     if from == to {
@@ -114,8 +116,8 @@ fn convert(w: &mut Writer, x: &Value, to: Dtype) -> Value {
     if !from.is_float() || to.is_float() {
         return w.convert(x, to);
     }
-    // If `least <= x < above`, x is truncated. Any other x becomes the nearest number of the dtype, and nan becomes 0.
-    // Both bounds are floats.
+    // If `least <= x < above`, the result is `x` without its fraction. Any other number becomes the nearest number of
+    // the dtype, and nan becomes 0. Both bounds are floats.
     let bits = i32::try_from(8 * to.bytes()).unwrap_or(64);
     let (least, above) = match to.is_signed() {
         true => (-2f64.powi(bits - 1), 2f64.powi(bits - 1)),
@@ -139,7 +141,7 @@ fn convert(w: &mut Writer, x: &Value, to: Dtype) -> Value {
     w.select(&below, &lowest, &y)
 }
 
-/// Returns 64 random bits for each key and counter.
+/// Appends operations that compute 64 random bits for each pair of a key and a counter. Returns the bits.
 fn random_bits(w: &mut Writer, key: &Value, counter: &Value) -> Value {
     let mut words = ArrayWords { w, like: key, all: Vec::new() };
     let [key, counter] = [key, counter].map(|x| words.halves(x));
@@ -150,10 +152,11 @@ fn random_bits(w: &mut Writer, key: &Value, counter: &Value) -> Value {
     w.same("stablehlo.or", &[&high, &low])
 }
 
-/// Words of 32 bits, each for all elements of an array: a word is an index in the list `all`.
+/// The words of 32 bits that the generator computes, each for all elements of an array. A word is named by its index in
+/// `all`.
 struct ArrayWords<'a> {
     w: &'a mut Writer,
-    /// An array of u64 with the shape of all words.
+    /// An array of u64 whose shape is that of every word.
     like: &'a Value,
     all: Vec<Value>,
 }
@@ -164,7 +167,7 @@ impl ArrayWords<'_> {
         self.all.len() - 1
     }
 
-    /// Returns the upper and the lower half of 64-bit numbers.
+    /// Returns the words with the upper and the lower halves of 64-bit numbers.
     fn halves(&mut self, x: &Value) -> [usize; 2] {
         let by = self.w.number(32.0, x);
         let high = self.w.same("stablehlo.shift_right_logical", &[x, &by]);

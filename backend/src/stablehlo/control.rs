@@ -1,17 +1,18 @@
-//! Branches and loops.
+//! Writes branches and loops.
 //!
-//! A branch is a `case`, whose regions read the values around it. A loop is a `while`; all that it reads is part of its
-//! state, in this order:
+//! A branch becomes a `case`, whose regions read the values around them. A loop becomes a `while`. All that a loop
+//! reads is part of its state, in this order:
 //!
 //! ```text
-//! iteration, trip count (if the run decides it), the body's parameters but the iteration number, stacked results, the token
-//! (if it calls Rust functions)
+//! iteration, trip count (if it is known only at run time), the body's parameters without the iteration number,
+//! stacked results, the token (if the loop calls Rust functions)
 //! ```
 //!
-//! A tape is an array for each array of its records, with room for as many records as the options allow. A loop that would
-//! write more ends early, and its float results are nan. If the client provides functions and the program is for one device,
-//! the limit holds for all loops whose trip count only the run knows, and a function of the client ends the program with an
-//! error instead.
+//! A tape becomes one array for each array in its records (a record has the residuals of one iteration). These arrays
+//! have room for as many records as the options allow. A loop that needs more iterations ends early, and its float
+//! results are nan. If the client provides functions and the program is for one device, such a loop instead calls a
+//! function of the client, which ends the program with an error; then the limit holds for all loops whose trip count is
+//! known only at run time.
 
 use super::functions::{Arrays, Program};
 use super::types::{ClientFunction, arrays};
@@ -19,7 +20,7 @@ use super::writer::{Value, Writer};
 use tapeloom_ir::prim::{Binding, Direction, LoopSpec, TripCount};
 use tapeloom_ir::{ArrayType, Dtype, FuncId, Literal, Problem, Shape, Type};
 
-/// Appends the branch that the scalar `which` selects.
+/// Appends a branch, in which the scalar `which` selects the function that runs. Returns its results.
 pub(super) fn branch(
     p: &mut Program<'_>,
     w: &mut Writer,
@@ -70,7 +71,7 @@ pub(super) fn grouped(values: Vec<Value>, types: &[Vec<ArrayType>]) -> Vec<Array
     types.iter().map(|types| values.by_ref().take(types.len()).collect()).collect()
 }
 
-/// The indices of a loop's values in the state of its `while`.
+/// For each value of a loop, its index in the state of the `while`.
 struct State<'a> {
     spec: &'a LoopSpec,
     /// The index of the trip count, if it is an operand of the loop.
@@ -81,11 +82,11 @@ struct State<'a> {
     stacks: Vec<Option<std::ops::Range<usize>>>,
     /// The largest number of iterations, if the loop has a limit.
     most: Option<usize>,
-    /// The index of the token, if the loop carries one.
+    /// The index of the token (which orders calls of Rust functions), if the loop carries one.
     token: Option<usize>,
 }
 
-/// Appends a loop.
+/// Appends a loop. Returns its results.
 pub(super) fn run_loop(
     p: &mut Program<'_>,
     w: &mut Writer,
@@ -187,15 +188,15 @@ pub(super) fn run_loop(
 }
 
 impl State<'_> {
-    /// Lets the calls that follow take the state's token.
+    /// Makes the token in `state` the token of the calls of Rust functions that follow.
     fn take_token(&self, w: &mut Writer, state: &[Value]) {
         if let Some(place) = self.token {
             w.token = Some(state[place].clone());
         }
     }
 
-    /// Appends the condition under which another iteration follows: the loop's own condition and, if `bounded`, that
-    /// its limit is not reached.
+    /// Appends the condition under which the loop runs another iteration: the loop's own condition and, if `bounded`,
+    /// that the limit is not reached.
     fn goes_on(
         &self,
         p: &mut Program<'_>,
@@ -212,7 +213,8 @@ impl State<'_> {
             TripCount::While { condition, reads } => {
                 let read = |param: &usize| state[self.params[*param].clone()].to_vec();
                 let args: Vec<Arrays> = reads.iter().map(read).collect();
-                // A condition returns no token, and the calls in the body wait for the condition anyway.
+                // A condition returns no token, so take the token from the state again. The calls in the body wait for
+                // the condition anyway.
                 self.take_token(w, state);
                 let goes_on = p.run(w, *condition, &args)?.concat().remove(0);
                 self.take_token(w, state);
@@ -235,7 +237,7 @@ impl State<'_> {
         }
     }
 
-    /// Appends an iteration; returns the state after it.
+    /// Appends an iteration. Returns the state after it.
     fn iteration(
         &self,
         p: &mut Program<'_>,
@@ -245,7 +247,7 @@ impl State<'_> {
     ) -> Result<Vec<Value>, Problem> {
         let one = w.index(1);
         let next = w.same("stablehlo.add", &[&state[0], &one]);
-        // A loop that runs downwards has the number n - 1 - k in iteration k.
+        // In a loop of n iterations that runs downwards, iteration k has the number n - 1 - k.
         let i = match self.spec.direction {
             Direction::Up => state[0].clone(),
             Direction::Down => {
@@ -289,7 +291,8 @@ impl State<'_> {
         Ok(after)
     }
 
-    /// Appends the call that ends the program with an error if a loop ended at its bound, `most` iterations.
+    /// Appends a call of the client that ends the program with an error, if the loop ended at its limit of `most`
+    /// iterations.
     fn end_unfinished(
         &self,
         p: &mut Program<'_>,
@@ -307,7 +310,7 @@ impl State<'_> {
         Ok(())
     }
 
-    /// If the loop ended at its limit, replaces its float carries by nan.
+    /// If the loop ended at its limit, replaces its float results by nan.
     fn spoil_unfinished(
         &self,
         p: &mut Program<'_>,
@@ -330,7 +333,7 @@ impl State<'_> {
     }
 }
 
-/// Appends the element `i` of `x` along axis 0.
+/// Appends operations that select the element `i` of `x` along axis 0. Returns the element.
 fn row(w: &mut Writer, x: &Value, i: &Value) -> Value {
     let own: Shape = x.ty.shape[1..].iter().copied().collect();
     if x.ty.shape.elements() == 0 {
@@ -343,7 +346,7 @@ fn row(w: &mut Writer, x: &Value, i: &Value) -> Value {
     w.reshape(&part, own)
 }
 
-/// Appends `x` with `y` as the element `i` along axis 0.
+/// Appends operations that copy `x` with `y` as the element `i` along axis 0. Returns the copy.
 fn with_row(w: &mut Writer, x: &Value, y: &Value, i: &Value) -> Value {
     if x.ty.shape.elements() == 0 {
         return x.clone();

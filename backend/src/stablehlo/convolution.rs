@@ -1,18 +1,20 @@
-//! Convolutions: a product over the windows of an array is written as `stablehlo.convolution`.
+//! Recognizes convolutions: a contraction of a kernel with the windows of an array is written as
+//! `stablehlo.convolution`.
 //!
-//! In the language, a convolution is a contraction of a kernel with a view, the windows of an array x. Along each axis of x,
-//! the view's index is
+//! In the language, a convolution is a contraction of a kernel with a view whose elements are the windows of an array
+//! x. Along each axis of x, the view's index is
 //!
 //! ```text
 //! (stride o + dilation k + offset) / divisor
 //! ```
 //!
-//! for an axis o that the contraction keeps and an axis k over which it sums. That is an axis of a convolution, with padding
-//! `-offset`, and `divisor - 1` zeros between the elements of x. An axis of x that is read as it is belongs to the batch if
-//! the contraction keeps it, to the features if it sums over it, and to the groups if it is a batch axis of the contraction.
-//! The derivatives of a convolution have the same form, with the roles of o and k exchanged, or with a divisor.
+//! for an axis o that the contraction keeps and an axis k over which it sums. Such an axis of x is a spatial axis of
+//! the convolution, with padding `-offset`, and with `divisor - 1` zeros between the elements of x. An axis of x whose
+//! index is one axis of the view, unchanged, is a batch axis if the contraction keeps it, a feature axis if the
+//! contraction sums over it, and a group axis if it is a batch axis of the contraction. The derivatives of a
+//! convolution have the same form, with the roles of o and k exchanged, or with a divisor.
 //!
-//! The windows themselves are not written if nothing else reads them.
+//! If only convolutions read the view, it is not written.
 
 use super::types::{integers, list};
 use super::writer::{Value, Writer};
@@ -22,32 +24,36 @@ use tapeloom_ir::{ArrayType, Atom, Equation, Function, Module, Shape, ValueId};
 
 /// A contraction that is a convolution.
 pub(super) struct Convolution {
-    /// The array whose windows are read, and the kernel.
+    /// The array whose windows are read.
     pub(super) x: Atom,
+    /// The kernel, with which the windows are multiplied.
     pub(super) kernel: Atom,
-    /// The axes of x by their role: batch, groups or features. Axes of extent 1 may be in none of the lists.
+    /// The batch axes of x. Axes of x with extent 1 may be in none of the lists `batch`, `groups` and `features`.
     batch: Vec<usize>,
     groups: Vec<usize>,
     features: Vec<usize>,
     spatial: Vec<Spatial>,
-    /// The axes of the kernel by their role: groups and features, in the order of those of x, and the free axes, which
-    /// the result keeps.
+    /// The axes of the kernel by their role: groups and features, in the order of the axes of x with these roles, and
+    /// free axes, which the result keeps.
     kernel_groups: Vec<usize>,
     kernel_features: Vec<usize>,
     kernel_free: Vec<usize>,
-    /// For each axis of the result: its index in the list of groups, batch, spatial axes and the kernel's free axes.
+    /// For each axis of the result: its index in the list of all group, batch, spatial and free axes.
     order: Vec<usize>,
 }
 
 /// An axis of x along which the window moves.
 struct Spatial {
     axis: usize,
-    /// The number of windows, and the distance between neighbouring windows in elements.
+    /// The number of windows along this axis.
     windows: usize,
+    /// The distance in elements of x between neighbouring windows.
     stride: i64,
-    /// The axis of the kernel (if there is one), the number of its elements, and their distance in x.
+    /// The axis of the kernel that runs along this axis, if there is one.
     kernel_axis: Option<usize>,
+    /// The number of elements of the kernel along this axis.
     taps: usize,
+    /// The distance in elements of x between neighbouring elements of the kernel.
     dilation: i64,
     /// Whether the kernel's elements are read in reverse order along this axis.
     reversed: bool,
@@ -55,7 +61,8 @@ struct Spatial {
     divisor: i64,
 }
 
-/// The role of an axis of the windows in the contraction; a number is an axis of the kernel.
+/// The role that an axis of the windows has in the contraction. The number is the kernel's axis that it is contracted
+/// with.
 #[derive(Clone, Copy)]
 enum Role {
     Kept,
@@ -63,7 +70,7 @@ enum Role {
     Batch(usize),
 }
 
-/// The equation that defines each value of a function.
+/// For each value of a function, the equation that defines it.
 pub(super) struct Definitions<'a> {
     module: &'a Module,
     f: &'a Function,
@@ -81,12 +88,12 @@ impl<'a> Definitions<'a> {
         Definitions { module, f, of }
     }
 
-    /// Returns the index of the equation that defines a value.
+    /// Returns the index of the equation that defines a value; `None` for a literal or a parameter.
     pub(super) fn index(&self, x: Atom) -> Option<usize> {
         self.of[x.value()?].map(|i| i as usize)
     }
 
-    /// Returns the equation that defines a value, and its lowering.
+    /// Returns the equation that defines a value, and its lowering; `None` for a literal or a parameter.
     pub(super) fn definition(&self, x: Atom) -> Option<(&'a Equation, Lowering)> {
         let e: &Equation = &self.f.equations[self.index(x)?];
         Some((e, e.lower(self.module, self.f)))
@@ -96,8 +103,8 @@ impl<'a> Definitions<'a> {
         self.f.type_of(x).as_array().map(|ty| ty.shape.clone())
     }
 
-    /// Returns a view's single piece, the array that it reads, and whether every element outside of it is zero (or none is
-    /// outside).
+    /// If `x` is a view with a single piece, returns the piece, the array that it reads, and whether all elements of
+    /// the view outside of the piece are zero (true if there are none).
     pub(super) fn view(&self, x: Atom) -> Option<(Piece, Atom, bool)> {
         let (e, Lowering::View { pieces, fill }) = self.definition(x)? else { return None };
         let [piece] = pieces.as_slice() else { return None };
@@ -108,8 +115,8 @@ impl<'a> Definitions<'a> {
         Some((piece.clone(), e.operands[piece.operand], fill.is_none_or(zero)))
     }
 
-    /// Returns the array whose windows `x` is, and the map of each of its axes. If a view only repeats or reorders
-    /// axes, its operand is examined instead.
+    /// If `x` consists of windows, returns the array from which they are taken, and the map of each of its axes. If
+    /// that array is itself a view that only repeats or reorders axes, returns the view's operand instead.
     fn windows(&self, x: Atom) -> Option<(Atom, Vec<AxisMap>)> {
         let (piece, mut array, zero) = self.view(x)?;
         let mut maps = piece.axes;
@@ -139,7 +146,7 @@ impl<'a> Definitions<'a> {
         Some((array, maps))
     }
 
-    /// Returns the convolution that computes the same array as a contraction; `None` if there is none.
+    /// Returns the convolution that computes the same array as the contraction `e`; `None` if there is none.
     pub(super) fn convolution(
         &self,
         e: &Equation,
@@ -153,7 +160,8 @@ impl<'a> Definitions<'a> {
         (0..2).find_map(|side| self.convolution_of(e, batch, contract, side))
     }
 
-    /// Returns the convolution, if operand `side` of the contraction is the windows of an array.
+    /// Returns the convolution, if operand `side` of the contraction `e` consists of windows of an array; otherwise
+    /// `None`.
     fn convolution_of(
         &self,
         e: &Equation,
@@ -231,7 +239,7 @@ impl<'a> Definitions<'a> {
     }
 }
 
-/// The role of an axis of the windows in a convolution, with its index in the list of that role.
+/// The role that an axis of the windows has in a convolution, with its index in the list of axes with this role.
 #[derive(Clone, Copy)]
 enum Place {
     Group(usize),
@@ -269,8 +277,8 @@ impl Spatial {
                     (of.kernel_axis, of.taps) = (Some(k), extents[*q]);
                     (of.dilation, of.reversed) = (factor.abs(), *factor < 0);
                     if *factor < 0 {
-                        // With a negative factor the kernel is reversed, and its last element is aligned with the first
-                        // element of the window.
+                        // With a negative factor the kernel is reversed, and its last element meets the first element
+                        // of the window.
                         of.low -= factor * (of.taps as i64 - 1);
                     }
                     summed += 1;
@@ -281,7 +289,7 @@ impl Spatial {
         (kept < 2 && summed < 2).then_some(of)
     }
 
-    /// Returns the padding behind the last element of an axis of extent `n`.
+    /// Returns the padding after the last element of an axis of x with extent `n`.
     fn high(&self, n: usize) -> i64 {
         let reach =
             (self.windows as i64 - 1) * self.stride + (self.taps as i64 - 1) * self.dilation + 1;
@@ -290,7 +298,8 @@ impl Spatial {
 }
 
 impl Convolution {
-    /// Returns the order of the result's axes in the list of groups, batch, spatial axes, kernel's free axes.
+    /// Returns, for each axis of the result, its index in the list of all group, batch, spatial and free axes; `None`
+    /// if an axis is not in this list.
     fn result_order(
         &self,
         kept: &[(usize, Place)],
@@ -299,7 +308,7 @@ impl Convolution {
         side: usize,
     ) -> Vec<usize> {
         let (groups, batches) = (self.groups.len(), self.batch.len());
-        // The order of axes in the result of the operation: batch, groups, the kernel's free axes, spatial axes.
+        // The operation's result has its axes in this order: batch, groups, the kernel's free axes, spatial axes.
         let free = self.kernel_free.len();
         let place = |q: usize| {
             let found = kept.iter().find(|(axis, _)| *axis == q).map(|(_, place)| *place);
@@ -320,7 +329,7 @@ impl Convolution {
         order
     }
 
-    /// Appends the convolution, with a result of the type `ty`.
+    /// Appends the operations of the convolution. Returns the result, which has the type `ty`.
     pub(super) fn emit(&self, w: &mut Writer, x: &Value, kernel: &Value, ty: &ArrayType) -> Value {
         let product =
             |of: &Value, axes: &[usize]| axes.iter().map(|a| of.ty.shape[*a]).product::<usize>();
@@ -355,7 +364,6 @@ impl Convolution {
         let extents = [product(kernel, &self.kernel_features), outputs];
         let extents = extents.into_iter().chain(self.spatial.iter().map(|s| s.taps));
         let filter = w.reshape(&filter, extents.collect());
-        // The operation.
         let windows = self.spatial.iter().map(|s| s.windows);
         let shape: Shape =
             [product(x, &self.batch), outputs].into_iter().chain(windows.clone()).collect();
@@ -383,8 +391,8 @@ impl Convolution {
             .chain(extent(kernel, &self.kernel_free))
             .chain(windows)
             .collect();
-        // A spatial axis with one window that the contraction lacks has extent 1 in the operation's result. Reshape
-        // drops it.
+        // A spatial axis with one window may have no axis in the contraction's result. It has extent 1 in the
+        // operation's result, and the reshape drops it.
         let rest = (0..own.len()).filter(|axis| !self.order.contains(axis));
         let order: Vec<usize> = self.order.iter().copied().chain(rest).collect();
         let y = w.reshape(&y, own);

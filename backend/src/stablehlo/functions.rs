@@ -1,11 +1,12 @@
-//! Functions: their equations, and the calls between them.
+//! Writes functions: their equations, and the calls between them.
 //!
-//! A function that another one calls is a private function of the text. The body of a loop and the branches of a `cond` are
-//! written into their regions, unless they run in several places: then they are private functions, too, so that the text
-//! is as long as the program.
+//! A function that another function calls is written as a private function. The body of a loop and the branches of a
+//! `cond` are written into their regions. If they run in several places, they are private functions, too, so that the
+//! length of the text is in proportion to the program.
 //!
-//! XLA copies a function for each of its calls, also if the calls have the attribute `inlineable = "false"`. So a recursion
-//! that calls itself twice is short as text, and compiles in exponential time.
+//! XLA copies a function for each of its calls, even if the calls have the attribute `inlineable = "false"`. So if
+//! functions call one another twice, level by level, the text is short, but the compile time grows exponentially with
+//! the number of levels.
 
 use super::accumulation::Accumulation;
 use super::control::{self, grouped};
@@ -24,11 +25,11 @@ use tapeloom_ir::{
     Shape, Type, ValueId,
 };
 
-/// The arrays of a value: one for an array, and one for each array of a tape's records.
+/// The arrays that represent a value: for an array the array itself, for a tape one for each array in its records.
 pub(super) type Arrays = Vec<Value>;
 
-/// The attributes of arguments and results of a function as text, such as ` {jax.buffer_donor = true}`. Arguments and
-/// results beyond the ends of the lists have none.
+/// The attributes of a function's arguments and results as text, such as ` {jax.buffer_donor = true}`. Arguments and
+/// results beyond the ends of the lists have no attributes.
 #[derive(Default)]
 struct Ends {
     arguments: Vec<String>,
@@ -39,17 +40,17 @@ struct Ends {
 pub(super) struct Program<'a> {
     pub(super) module: &'a Module,
     pub(super) options: &'a Options,
-    /// The function `main`.
+    /// The function that is written as `main`.
     pub(super) main: FuncId,
-    /// Per function: in how many places it runs.
+    /// Per function: the number of places in which it runs.
     uses: BTreeMap<FuncId, usize>,
     symbols: BTreeMap<FuncId, String>,
     taken: BTreeSet<String>,
-    /// The functions whose calls are written and whose text is not yet written.
+    /// The functions of which a call has been written, but not yet the function itself.
     pending: Vec<FuncId>,
-    /// The called functions that the client provides, by their names.
+    /// The functions that the text calls and the client has to provide, by name.
     client: BTreeMap<String, ClientFunction>,
-    /// The calls of Rust functions, by their numbers in the text.
+    /// The calls of Rust functions. A call's index in this list is its number in the text.
     pub(super) host_functions: Vec<HostFunction>,
 }
 
@@ -106,7 +107,7 @@ fn uses(module: &Module, f: FuncId) -> BTreeMap<FuncId, usize> {
     uses
 }
 
-/// Returns the name as a symbol of the text.
+/// Returns the name of a function as a symbol: characters that a symbol cannot have are replaced.
 fn symbol(name: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '.' { c } else { '_' };
     let name: String = name.chars().map(plain).collect();
@@ -118,24 +119,25 @@ fn symbol(name: &str) -> String {
 }
 
 impl Program<'_> {
-    /// Returns the bound of the number of records of a tape.
+    /// Returns the largest number of records (residuals of one iteration) for which a tape has room; `None` if there is
+    /// no bound.
     pub(super) fn most_records(&self) -> Option<usize> {
         self.options.max_steps
     }
 
-    /// Returns whether a function of the client can end the program with an error. XLA's partitioner refuses functions without
-    /// results, so programs that are divided among devices have none.
+    /// Returns whether a call of a client's function can end the program with an error. XLA's partitioner refuses
+    /// functions without results, so programs that are divided among devices cannot call such a function.
     pub(super) fn can_end(&self) -> bool {
         self.options.custom_calls && self.options.shardings.is_none()
     }
 
-    /// Returns the types of the arrays of values of these types.
+    /// Returns, for each of the types, the types of the arrays that represent a value of this type.
     pub(super) fn arrays(&self, types: &[Type]) -> Result<Vec<Vec<ArrayType>>, Problem> {
         types.iter().map(|ty| arrays(ty, self.most_records())).collect()
     }
 
-    /// Returns the attributes of arguments and results of `main`: the engine may take over the memory of the `donated`
-    /// arguments, and divides arrays among devices as the options say.
+    /// Returns the attributes of arguments and results of `main`. They say that the engine may take over the memory of
+    /// the `donated` arguments, and how arrays are divided among devices.
     fn ends_of_main(&self, f: FuncId, donated: &[bool]) -> Result<Ends, Problem> {
         let f = self.module.function(f);
         let all = |types: Vec<Type>, of: fn(&Shardings) -> &[PartitionSpec], donated: &[bool]| {
@@ -203,7 +205,8 @@ impl Program<'_> {
         Ok(format!("  func.func {name}({}) -> ({types}) {{\n{}  }}\n", list.join(", "), w.finish()))
     }
 
-    /// Runs a function in a region: writes its equations if it runs only here, otherwise a call.
+    /// Runs a function in a region: writes its equations if the function runs only in this place, and otherwise a call.
+    /// Returns the results.
     pub(super) fn run(
         &mut self,
         w: &mut Writer,
@@ -216,7 +219,7 @@ impl Program<'_> {
         }
     }
 
-    /// Appends a call.
+    /// Appends a call of `f`. Returns its results.
     fn call(&mut self, w: &mut Writer, f: FuncId, args: &[Arrays]) -> Result<Vec<Arrays>, Problem> {
         let types = self.arrays(&self.module.function(f).result_types())?;
         let token = w.token.clone().filter(|_| self.takes_token(f));
@@ -237,7 +240,8 @@ impl Program<'_> {
         Ok(grouped(results, &types))
     }
 
-    /// Returns the symbol of a function that is called.
+    /// Returns the symbol of a function. At the first use, chooses the symbol, and adds the function to the list of
+    /// functions to write.
     fn symbol_of(&mut self, f: FuncId) -> String {
         if let Some(known) = self.symbols.get(&f) {
             return known.clone();
@@ -254,7 +258,7 @@ impl Program<'_> {
         name
     }
 
-    /// Appends the equations of a function; returns its results.
+    /// Appends the equations of a function. Returns its results.
     fn body(
         &mut self,
         w: &mut Writer,
@@ -309,7 +313,7 @@ impl Program<'_> {
         Ok(f.results.iter().map(|y| values.arrays(w, *y)).collect())
     }
 
-    /// Appends an equation; returns the arrays of its outputs.
+    /// Appends an equation. Returns the arrays of each of its outputs.
     fn equation(
         &mut self,
         w: &mut Writer,
@@ -436,7 +440,8 @@ impl Program<'_> {
     }
 }
 
-/// Several equations that are written as one operation, in place of the last of them.
+/// Several equations that are written together as one operation. The operation is written in the place of the last
+/// equation.
 enum Pattern {
     Convolution(Convolution),
     Accumulation(Accumulation),
@@ -452,7 +457,8 @@ impl Pattern {
     }
 }
 
-/// Returns for each equation whether the text needs it: windows that only convolutions read are not written.
+/// Returns, for each equation, whether the text needs it. Not needed, for example, are windows that only convolutions
+/// read.
 fn needed(f: &Function, definitions: &Definitions<'_>, patterns: &[Option<Pattern>]) -> Vec<bool> {
     if patterns.iter().all(Option::is_none) {
         return vec![true; f.equations.len()];
@@ -464,8 +470,8 @@ fn needed(f: &Function, definitions: &Definitions<'_>, patterns: &[Option<Patter
     };
     let all = (0..f.equations.len()).flat_map(operands).chain(f.results.iter().copied());
     all.filter_map(|x| definitions.index(x)).for_each(|i| read[i] += 1);
-    // Equations that a pattern replaces are not written. If an operand of theirs has no other reader, it is not written
-    // either.
+    // An equation that a pattern replaces is not written, so it reads its operands no more. If an operand has no other
+    // reader, it is not written either.
     let mut needed = vec![true; f.equations.len()];
     let replaced = patterns.iter().enumerate().filter(|(_, of)| of.is_some());
     let mut open: Vec<usize> = replaced
@@ -484,8 +490,8 @@ fn needed(f: &Function, definitions: &Definitions<'_>, patterns: &[Option<Patter
     needed
 }
 
-/// Returns whether a barrier with this mark enforces a decision of the plan of residuals, such as a recomputation. The
-/// engine must not revert it by merging equations.
+/// Returns whether a barrier with this mark enforces a decision of the plan of residuals, such as a recomputation. Such
+/// barriers are written, because the engine would otherwise revert the decision by merging equal equations.
 fn holds_plan(mark: &Mark) -> bool {
     match mark {
         Mark::Rematerialize
@@ -498,7 +504,8 @@ fn holds_plan(mark: &Mark) -> bool {
     }
 }
 
-/// Returns the starts of a box of extents `sizes` in an array of extents `shape`, all as i64.
+/// Appends operations that convert the starts of a box, with extents `sizes` in an array of extents `shape`, to i64.
+/// Returns them.
 fn starts_of(w: &mut Writer, shape: &Shape, sizes: &Shape, starts: Vec<Value>) -> Vec<Value> {
     let room = shape.iter().zip(sizes.iter()).map(|(n, size)| n.saturating_sub(*size));
     let convert = |(start, most): (Value, usize)| match start.ty.dtype {
@@ -514,14 +521,14 @@ fn starts_of(w: &mut Writer, shape: &Shape, sizes: &Shape, starts: Vec<Value>) -
     starts.into_iter().zip(room).map(convert).collect()
 }
 
-/// The values of a function.
+/// The values of a function that have been written, each as its arrays.
 struct Values<'a> {
     f: &'a Function,
     of: SecondaryMap<ValueId, Arrays>,
 }
 
 impl Values<'_> {
-    /// Returns the arrays of an operand; a literal is a scalar.
+    /// Returns the arrays that represent an operand; a literal becomes a constant of one element.
     fn arrays(&self, w: &mut Writer, x: Atom) -> Arrays {
         match x {
             Atom::Value(v) => self.of[v].clone(),
@@ -529,12 +536,12 @@ impl Values<'_> {
         }
     }
 
-    /// Returns an operand that is an array; a tape is an error.
+    /// Returns the array that represents an operand; it is an error if the operand has no array.
     fn array(&self, w: &mut Writer, x: Atom) -> Result<Value, Problem> {
         self.arrays(w, x).pop().ok_or_else(|| Problem::internal("an operand without arrays"))
     }
 
-    /// Returns an operand of an elementwise operation; a literal has the shape of the others.
+    /// Returns an operand of an elementwise operation; a literal becomes a constant of the shape `shape`.
     fn shaped(&self, w: &mut Writer, x: Atom, shape: &Shape) -> Result<Value, Problem> {
         match x {
             Atom::Value(_) => self.array(w, x),

@@ -1,4 +1,4 @@
-//! Gathers: windows of an array at computed positions.
+//! Writes gathers, which read windows of an array at computed positions.
 
 use super::sharding;
 use super::types::{integers, list};
@@ -16,10 +16,10 @@ pub(super) struct Addressing<'a> {
 }
 
 impl Addressing<'_> {
-    /// Appends the indices as i64 within the array, and, if those outside it are dropped, the mask of the positions
-    /// `[B.., I..]` that are inside.
+    /// Appends the indices as i64, clamped to the array. If reads outside of the array are dropped, also appends a mask
+    /// of shape `[B.., I..]` (batch axes, other axes of the indices), which says which positions are inside.
     ///
-    /// The dtypes of indices differ, and u64 has numbers that i64 has not, so an index is clamped before it is converted.
+    /// An index is clamped before it is converted, because u64 has numbers that i64 cannot represent.
     pub(super) fn inside(
         &self,
         w: &mut Writer,
@@ -53,7 +53,7 @@ impl Addressing<'_> {
     }
 }
 
-/// Appends the windows of `x` at the indices.
+/// Appends a gather of windows of `x` at the indices. Returns the result.
 pub(super) fn gather(
     w: &mut Writer,
     of: &Addressing<'_>,
@@ -99,7 +99,8 @@ pub(super) fn gather(
     }
 }
 
-/// Appends single elements of `x`: `indices` has, for each axis of `x`, an array of i64 of the result's shape.
+/// Appends a gather of single elements of `x`, and returns the result. `indices` has, for each axis of `x`, an array of
+/// i64 of the result's shape.
 pub(super) fn points(w: &mut Writer, x: &Value, indices: &[Value]) -> Value {
     let Some(first) = indices.first() else { return x.clone() };
     let shape = first.ty.shape.clone();

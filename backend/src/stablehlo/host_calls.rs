@@ -1,32 +1,36 @@
-//! Host calls: calls of Rust functions of the process that runs the text.
+//! Writes host calls: calls of Rust functions that belong to the process that runs the text.
 //!
-//! All are calls of one function of the client, `tapeloom.host`, with the number of the call among those of the text:
+//! Every host call is written as a call of the client's function `tapeloom.host`, with the number of the call in the
+//! text:
 //!
 //! ```text
 //! %4 = stablehlo.custom_call @tapeloom.host(%3, %1) {.., has_side_effect = true,
 //!     backend_config = {call = 0 : i64, name = "tap"}, ..} : (tensor<i64>, tensor<f64>) -> (tensor<i64>)
 //! ```
 //!
-//! The first operand and the first result are a *token*: each call takes that of the call before, so calls happen in program
-//! order, one after the other. A loop that contains calls carries the token, branches return it, and a function takes it as its
-//! last parameter and returns it as its last result. The first token is the last parameter of `main`: the number by which the
-//! client knows the execution, negative behind a call that failed.
+//! The first operand and the first result are a *token*: each call takes the token that the previous call returned, so
+//! calls happen in program order, one after the other. A loop that contains calls carries the token, branches return
+//! it, and a function takes it as its last parameter and returns it as its last result. The first token is the last
+//! parameter of `main`. Its value is the number by which the client identifies the execution; after a call that failed,
+//! the number is negative.
 //!
-//! The token is a number and not a `!stablehlo.token`: XLA's executor for CPUs orders custom calls by the buffers that they read
-//! and write, and tokens have buffers of no bytes, which never overlap.
+//! The token is a number and not a `!stablehlo.token`. XLA's executor for CPUs orders custom calls by the buffers that
+//! they read and write, and a `!stablehlo.token` has a buffer of no bytes, which overlaps nothing.
 //!
-//! Calls with results have the attribute of side effects, too. They are pure, and the passes before have removed those that
-//! nothing needs; but XLA would also call functions in a loop without iterations, and their errors end the program.
+//! All calls have the attribute of side effects, even the pure calls that return results. Earlier passes have removed
+//! the calls whose results are not needed. Without the attribute, XLA might also call a function in a loop without
+//! iterations, and an error of the function would end the program.
 //!
 //! # On several devices
 //!
-//! The calls happen on the first device, which needs the whole operands: XLA gathers them there, and sends the results to all
-//! devices by a sum in which the others take part with zeros. Floats are sent as integers of their bits, because -0 + 0 is 0.
-//! Shardy drops the device of a custom call unless its name is that of a callback of JAX, so the calls have such a name here.
+//! The calls happen on the first device, which needs the whole operands: XLA gathers them there. It sends the results
+//! to all devices by a sum in which the other devices take part with zeros. Floats are sent as integers with the same
+//! bits, because in floats -0 + 0 is 0. Shardy ignores the device of a custom call unless the call has the name of a
+//! callback of JAX, so the calls have such a name here.
 //!
-//! An error would end the first device alone, while others wait for it. So a call that fails returns zeros and a negative token,
-//! calls behind it do nothing, and loops whose trip count only the run knows end at a negative token. Behind the execution, the
-//! client returns the error.
+//! An error would end the first device alone, while other devices wait for it. So a call that fails returns zeros and a
+//! negative token, calls after it do nothing, and loops whose trip count is known only at run time end if the token is
+//! negative. After the execution, the client returns the error.
 
 use super::codes::bitcast;
 use super::functions::Program;
@@ -41,14 +45,14 @@ pub(super) fn token() -> ArrayType {
 }
 
 impl Program<'_> {
-    /// Returns whether a function takes and returns a token. If a program for several devices calls Rust functions, all of its
-    /// functions do, so that their loops end behind a call that failed.
+    /// Returns whether a function takes and returns a token. If a program for several devices calls Rust functions, all
+    /// of its functions do, so that their loops end after a call that failed.
     pub(super) fn takes_token(&self, f: FuncId) -> bool {
         let of = if self.options.shardings.is_some() { self.main } else { f };
         self.module.runs_outside(of)
     }
 
-    /// Appends a call of a Rust function; returns its results.
+    /// Appends a call of a Rust function. Returns its results.
     pub(super) fn host_call(
         &mut self,
         w: &mut Writer,
@@ -95,7 +99,8 @@ impl Program<'_> {
         Ok(received.into_iter().zip(declared).map(receive).collect())
     }
 
-    /// Appends the condition `goes_on`, replaced by false after a call of a Rust function that failed.
+    /// For several devices, appends a condition that is `goes_on`, but false after a call of a Rust function that
+    /// failed (the token is then negative). For one device, returns `goes_on`.
     pub(super) fn unless_failed(&self, w: &mut Writer, token: &Value, goes_on: Value) -> Value {
         if self.options.shardings.is_none() {
             return goes_on;
@@ -105,8 +110,8 @@ impl Program<'_> {
         w.same("stablehlo.and", &[&goes_on, &succeeded])
     }
 
-    /// Checks that the condition of a loop calls no Rust function, if the program is for several devices: the loop would not see
-    /// that the call failed.
+    /// Returns an error if the program is for several devices and the condition of a loop calls a Rust function: a
+    /// condition returns no token, so the loop would not see that the call failed.
     pub(super) fn check_condition(&self, condition: FuncId) -> Result<(), Problem> {
         if self.options.shardings.is_none() || !self.module.runs_outside(condition) {
             return Ok(());
@@ -119,7 +124,7 @@ impl Program<'_> {
     }
 }
 
-/// Returns a name without characters that mean something in texts of MLIR.
+/// Returns a name with the characters replaced that end or escape a string in the text.
 fn plain(name: &str) -> String {
     let plain = |c: char| (c.is_ascii_graphic() || c == ' ') && !matches!(c, '"' | '\\');
     name.chars().map(|c| if plain(c) { c } else { '_' }).collect()

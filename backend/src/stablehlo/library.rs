@@ -1,4 +1,4 @@
-//! Library functions, each in the form that its row states ([`StableHlo`]).
+//! Writes library functions, each in the form that the function's table row states ([`StableHlo`]).
 
 use super::codes::{self, bitcast};
 use super::types::ClientFunction;
@@ -7,7 +7,8 @@ use tapeloom_ir::math::{Noted, Operation, Recording};
 use tapeloom_ir::prim::{Expr, Formula, Library, Lowering, Parameter, StableHlo};
 use tapeloom_ir::{Atom, Builder, Code, Draft, Dtype, Kind, Literal, Module, Problem, Type};
 
-/// Appends a library function of operands of one shape. `custom` says whether functions of the client may be called.
+/// Appends a library function, applied to operands of one shape, and returns the result. `custom` says whether
+/// functions of the client may be called.
 pub(super) fn emit(
     w: &mut Writer,
     function: Library,
@@ -44,7 +45,7 @@ pub(super) fn emit(
     }
 }
 
-/// Appends an operation of StableHLO or CHLO.
+/// Appends an operation of StableHLO or CHLO. Returns the result.
 fn operation(w: &mut Writer, name: &str, x: &[&Value]) -> Value {
     match name.starts_with("chlo.") {
         true => w.op(name, x, "", x[0].ty.clone()),
@@ -52,7 +53,7 @@ fn operation(w: &mut Writer, name: &str, x: &[&Value]) -> Value {
     }
 }
 
-/// Appends the equations of a formula.
+/// Appends the equations of a formula for a library function. Returns the result.
 fn inlined(w: &mut Writer, formula: Formula, x: &[Value], custom: bool) -> Result<Value, Problem> {
     let mut module = Module::new();
     let mut draft = Draft::new("formula");
@@ -89,14 +90,14 @@ fn inlined(w: &mut Writer, formula: Formula, x: &[Value], custom: bool) -> Resul
     }
 }
 
-/// A value of a recording: a truth value, or a number. For a number, its bits are appended when an operation needs
-/// them.
+/// A value of a recording (a list of operations): a truth value, or a number. The bits of a number are appended when an
+/// operation first needs them.
 struct Recorded {
     value: Value,
     bits: Option<Value>,
 }
 
-/// Appends the operations of a recording.
+/// Appends the operations of a recording, applied to `x`. Returns the last result.
 fn recorded(w: &mut Writer, recording: &Recording, x: &[Value]) -> Value {
     let mut list = Emitted { w, like: &x[0], all: Vec::new() };
     for operation in &recording.list {
@@ -138,10 +139,10 @@ fn recorded(w: &mut Writer, recording: &Recording, x: &[Value]) -> Value {
     list.all.swap_remove(recording.result.0 as usize).value
 }
 
-/// The results of the operations of a recording that have been appended.
+/// The results of those operations of a recording that have been appended.
 struct Emitted<'a> {
     w: &'a mut Writer,
-    /// The first argument, whose type all numbers have.
+    /// The first argument; every number of the recording has its type.
     like: &'a Value,
     all: Vec<Recorded>,
 }

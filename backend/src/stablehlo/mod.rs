@@ -1,8 +1,8 @@
 //! StableHLO: programs as text for other engines, such as XLA.
 //!
 //! [`text`] writes a function, and all functions that it runs, as a module of StableHLO in the textual form of MLIR. It
-//! reads the function's lowerings ([`Lowering`](tapeloom_ir::prim::Lowering)), not loop programs: an engine has a fusion and a
-//! memory plan of its own.
+//! reads the lowerings of the equations ([`Lowering`](tapeloom_ir::prim::Lowering)) and not loop programs, because an
+//! engine such as XLA fuses loops and plans memory itself.
 //!
 //! ```
 //! use tapeloom_backend::stablehlo;
@@ -27,13 +27,15 @@
 //!
 //! # What is promised
 //!
-//! Integers, bools, random bits, and everything that only moves elements have the bits of every other engine. Floats are
-//! equal to rounding: an engine adds in an order of its own, may fuse a product with a sum, and has functions of its own
-//! ([`StableHlo`](tapeloom_ir::prim::StableHlo) says which). Where StableHLO leaves a result open, the text says what we mean:
-//! conversions saturate, the last of several writes remains, nan sorts last, and so on; the files below say how.
+//! Integers, bools, random bits, and everything that only moves elements have the same bits in every engine. Floats are
+//! equal except for rounding: an engine chooses the order of sums, may fuse a product with a sum, and has its own
+//! library functions ([`StableHlo`](tapeloom_ir::prim::StableHlo) says which of them are used). Where StableHLO leaves
+//! a result open, the text defines it as in the language: conversions saturate, the last of several writes remains, nan
+//! sorts last, and so on; the files below say how.
 //!
-//! Two defaults of XLA on CPUs are no StableHLO: `maximum` and `minimum` of a number and nan are the number, unless the option
-//! `xla_cpu_enable_fast_min_max` is false (JAX sets it), and subnormal numbers count as zero.
+//! Two defaults of XLA on CPUs deviate from StableHLO. `maximum` and `minimum` of a number and nan are the number,
+//! unless the option `xla_cpu_enable_fast_min_max` is false (JAX sets it to false). And subnormal numbers count as
+//! zero.
 //!
 //! | file | writes |
 //! |---|---|
@@ -53,9 +55,13 @@
 //!
 //! # What cannot be written
 //!
-//! Calls of Rust functions, unless a client in this process runs the text ([`Options::host_calls`]); loops that save residuals in a number of iterations that only the run knows, without a bound
-//! ([`Options::max_steps`]); functions and decompositions for which StableHLO has no operation, unless the client provides
-//! them ([`Options::custom_calls`]). Each is an error with the user's line.
+//! - Calls of Rust functions, unless a client in this process runs the text ([`Options::host_calls`]).
+//! - Loops that save residuals and whose number of iterations is known only at run time, unless there is a bound
+//!   ([`Options::max_steps`]).
+//! - Functions and decompositions for which StableHLO has no operation, unless the client provides them
+//!   ([`Options::custom_calls`]).
+//!
+//! Each is an error with the user's line.
 //!
 //! The specification is at <https://openxla.org/stablehlo/spec>.
 
@@ -81,8 +87,8 @@ pub use options::{Options, Shardings};
 
 use tapeloom_ir::{FuncId, Module, Problem};
 
-/// Returns the text of a function as the function `main` of a module, with the arguments and results in order. Functions
-/// that it calls are private functions.
+/// Returns the text of a module in which `func` is the function `main`, with the same arguments and results in the same
+/// order. Functions that `func` calls are private functions of the module.
 ///
 /// # Errors
 /// [`Kind::Target`](tapeloom_ir::Kind) for an equation that cannot be written, with the user's line.
@@ -90,7 +96,7 @@ pub fn text(module: &Module, func: FuncId, options: &Options) -> Result<String, 
     Ok(functions::text(module, func, options, &[])?.text)
 }
 
-/// A program as text, with the functions that the text calls and that the client has to provide.
+/// Returns a program as text, with the functions that the text calls and that the client has to provide.
 #[cfg(feature = "xla")]
 pub(crate) use functions::text as text_for_client;
 #[cfg(feature = "xla")]

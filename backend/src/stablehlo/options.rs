@@ -1,24 +1,25 @@
-//! Options of the text.
+//! Options for writing StableHLO.
 
 use std::sync::Arc;
 use tapeloom_ir::{Mesh, PartitionSpec};
 
-/// Options of the text.
+/// Options for writing a program as StableHLO.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Options {
-    /// Whether operations have the user's lines, as `loc("src/main.rs":3:7)`.
+    /// Whether operations have the user's lines as locations, such as `loc("src/main.rs":3:7)`.
     pub locations: bool,
-    /// Whether functions and decompositions without an operation are calls of functions that the client provides:
-    /// `stablehlo.custom_call @tapeloom.lu(..) {api_version = 4}`.
+    /// Whether to write functions and decompositions that are no StableHLO operation as calls of functions that the
+    /// client provides: `stablehlo.custom_call @tapeloom.lu(..) {api_version = 4}`.
     pub custom_calls: bool,
-    /// Whether calls of Rust functions are calls of `tapeloom.host`, which only the client that compiles the program in this
-    /// process answers. The last parameter of `main` is then the number of the execution, unless the program calls no Rust
-    /// function.
+    /// Whether to write calls of Rust functions as calls of `tapeloom.host`. Only a client in this process, which has
+    /// compiled the program, can answer these calls. If the program calls a Rust function, its `main` gets one more
+    /// parameter at the end: the number of the execution.
     pub host_calls: bool,
-    /// The largest number of iterations of a loop that saves residuals, if only the run knows their number. The residuals
-    /// are then arrays for this many iterations. A loop that needs more ends there, and its float results are nan. With
-    /// `custom_calls`, the limit holds for all loops whose trip count only the run knows, and a program whose loop needs
-    /// more calls `tapeloom.limit`, which ends it with an error.
+    /// The largest number of iterations of a loop that saves residuals and whose trip count is known only at run time.
+    /// The residuals are then arrays for this number of iterations. A loop that needs more iterations ends there, and
+    /// its float results are nan. With `custom_calls`, the limit holds for all loops whose trip count is known only at
+    /// run time, and a program in which a loop needs more iterations calls `tapeloom.limit`, which ends it with an
+    /// error.
     pub max_steps: Option<usize>,
     /// How the program is divided among devices; `None` for a program for one device.
     pub shardings: Option<Arc<Shardings>>,

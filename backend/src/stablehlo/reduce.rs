@@ -1,11 +1,11 @@
-//! Reductions, positions of extrema, sorts and contractions.
+//! Writes reductions, positions of extrema, sorts and contractions.
 
 use super::codes;
 use super::types::{integers, list, tensor, tensors};
 use super::writer::{Value, Writer};
 use tapeloom_ir::{ArrayType, Code, Dtype, Literal, Problem, Shape};
 
-/// Appends the fold of `x` along `axes` with a code.
+/// Appends the fold of `x` along `axes` with a code. Returns the result.
 pub(super) fn reduce(
     w: &mut Writer,
     code: Code,
@@ -25,10 +25,11 @@ pub(super) fn reduce(
     Ok(w.close(open, &format!("{{dimensions = {}}}", integers(axes))).remove(0))
 }
 
-/// Appends the index of the first extremum along `axis`; nan counts as more extreme than numbers.
+/// Appends the search for the first extremum along `axis`, and returns its index. A nan is more extreme than every
+/// number.
 ///
-/// Elements are compared in pairs with their indices, in whatever order the engine chooses: of two equal elements, or
-/// two nans, the one with the lower index wins.
+/// The engine combines pairs of (element, index) in any order: of two equal elements, or two nans, the one with the
+/// lower index wins.
 pub(super) fn arg_reduce(w: &mut Writer, axis: usize, largest: bool, x: &Value) -> Value {
     let end = if largest { f64::NEG_INFINITY } else { f64::INFINITY };
     let worst = match x.ty.dtype {
@@ -65,7 +66,8 @@ pub(super) fn arg_reduce(w: &mut Writer, axis: usize, largest: bool, x: &Value) 
     w.close(open, &format!("{{dimensions = {}}}", integers([axis]))).remove(1)
 }
 
-/// Appends the first few indices of a stable sort along `axis`; nan is largest.
+/// Appends a stable sort along `axis`, and returns the first few indices of the sorted order. A nan is larger than
+/// every number.
 pub(super) fn arg_sort(
     w: &mut Writer,
     axis: usize,
@@ -98,7 +100,7 @@ pub(super) fn arg_sort(
     w.part(&sorted, axis, 0, first)
 }
 
-/// Appends the contraction of two arrays, in the precision of their dtype.
+/// Appends the contraction of two arrays, computed in the precision of their dtype. Returns the result.
 pub(super) fn contract(
     w: &mut Writer,
     batch: &[(usize, usize)],

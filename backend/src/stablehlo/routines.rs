@@ -1,4 +1,4 @@
-//! Library routines: the three that StableHLO has, and calls of the client's functions for the others.
+//! Writes library routines. Three of them are StableHLO operations; all others become calls of the client's functions.
 
 use super::types::{ClientFunction, element, list, tensor, tensor_of};
 use super::writer::{Value, Writer};
@@ -7,7 +7,8 @@ use tapeloom_ir::prim::RoutineCall;
 use tapeloom_ir::{ArrayType, Code, Dtype, Kind, Literal, Problem, Shape};
 use tapeloom_routines::Routine;
 
-/// Appends a routine with results of the types `types`. `custom` says whether functions of the client may be called.
+/// Appends a routine, and returns its results, which have the types `types`. `custom` says whether functions of the
+/// client may be called.
 pub(super) fn routine(
     w: &mut Writer,
     call: &RoutineCall,
@@ -20,7 +21,7 @@ pub(super) fn routine(
         let empty = |ty: &ArrayType| w.constant(Literal::zero(ty.dtype), &ty.shape);
         return Ok(types.iter().map(empty).collect());
     }
-    // The routine's own shapes have a single batch axis, axis 0, for all batch members.
+    // A routine has a single batch axis, axis 0, so reshape the operands to merge their batch axes.
     let operands: Vec<Value> =
         (call.operand_types().into_iter().zip(x)).map(|(ty, x)| w.reshape(x, ty.shape)).collect();
     let results = match (&call.routine, operands.as_slice()) {
@@ -52,7 +53,7 @@ pub(super) fn routine(
             let z = transform(w, z, "IRFFT", *n);
             let y = z.real(w);
             let y = unscaled(w, y, *n);
-            // The imaginary parts of entry 0 and, for even n, of the last one are not read.
+            // The transform does not read the imaginary part of entry 0 and, for even n, of the last entry.
             let read = (n - 1) / 2;
             let (re, im) = (w.part(x, 1, 0, 1), w.part(x, 1, 1, 1));
             let im = w.part(&im, 3, read.min(1), read);
@@ -90,7 +91,8 @@ fn attributes(routine: &Routine) -> String {
     format!("{{{}}}", all.join(", "))
 }
 
-/// Appends the lower triangular factor; StableHLO leaves the elements above the diagonal open.
+/// Appends the Cholesky decomposition of `a`, and returns the lower triangular factor with zeros above the diagonal,
+/// where StableHLO leaves the elements open.
 fn cholesky(w: &mut Writer, a: &Value, n: usize) -> Value {
     let t = tensor(&a.ty);
     let text = format!("stablehlo.cholesky {a}, lower = true : {t}");
@@ -103,7 +105,8 @@ fn cholesky(w: &mut Writer, a: &Value, n: usize) -> Value {
     w.select(&lower, &l, &zero)
 }
 
-/// An array `[members, rows, n, columns]` of real or complex numbers.
+/// A value of the text that is an array `[members, rows, n, columns]` of real or complex numbers, for Fourier
+/// transforms along axis 2.
 struct Numbers {
     name: String,
     shape: Shape,
@@ -120,7 +123,7 @@ impl Numbers {
         }
     }
 
-    /// Appends the array with its last two axes exchanged, so that the transformed axis is the last one.
+    /// Appends the exchange of the last two axes, because StableHLO transforms the last axis. Returns the result.
     fn transposed(self, w: &mut Writer) -> Numbers {
         let [members, rows, n, columns] = [0, 1, 2, 3].map(|axis| self.shape[axis]);
         if columns == 1 || n == 1 {
@@ -147,7 +150,7 @@ impl Numbers {
         Numbers { name, ..y }
     }
 
-    /// Appends the real parts.
+    /// Appends an operation that takes the real parts. Returns them.
     fn real(&self, w: &mut Writer) -> Value {
         self.part(w, "stablehlo.real")
     }
@@ -163,7 +166,8 @@ impl Numbers {
     }
 }
 
-/// Appends the complex numbers of `[members, 2, rows, n, columns]`, real parts first.
+/// Appends operations that combine `x`, an array `[members, 2, rows, n, columns]` with real parts before imaginary
+/// parts, to complex numbers. Returns these.
 fn complex(w: &mut Writer, x: &Value) -> Numbers {
     let shape = x.ty.shape.without(&[1]);
     let [re, im] = [0, 1].map(|i| {
@@ -175,7 +179,8 @@ fn complex(w: &mut Writer, x: &Value) -> Numbers {
     z
 }
 
-/// Appends the real and imaginary parts as `[members, 2, rows, n, columns]`.
+/// Appends operations that separate complex numbers into an array `[members, 2, rows, n, columns]`, real parts before
+/// imaginary parts. Returns the array.
 fn parts(w: &mut Writer, z: &Numbers) -> Value {
     let shape = z.shape[1..].iter().copied();
     let shape: Shape = [z.shape[0], 1].into_iter().chain(shape).collect();
@@ -186,7 +191,8 @@ fn parts(w: &mut Writer, z: &Numbers) -> Value {
     w.concatenate(&[&both[0], &both[1]], 1)
 }
 
-/// Appends the transform of a kind along axis 2; `n` is the length of the sequences in the time domain.
+/// Appends a Fourier transform of the given kind along axis 2, and returns the result. `n` is the length of the
+/// sequences in the time domain.
 fn transform(w: &mut Writer, z: Numbers, kind: &str, n: usize) -> Numbers {
     let z = z.transposed(w);
     let mut shape = z.shape.clone();
@@ -201,8 +207,9 @@ fn transform(w: &mut Writer, z: Numbers, kind: &str, n: usize) -> Numbers {
     Numbers { name, ..y }.transposed(w)
 }
 
-/// Appends `y` with nan in all transforms of sequences that have an element which is not finite. `x` are the sequences, with
-/// the elements of each along `axes`; the other axes are the axes `kept` of `y`.
+/// Appends operations that replace, in `y`, the transform of each sequence that has a nan or infinite element by nan,
+/// and returns the result. `x` has the sequences: the elements of a sequence lie along `axes`, and the other axes of
+/// `x` are the axes `kept` of `y`.
 fn spoiled(
     w: &mut Writer,
     x: &Value,
@@ -217,7 +224,8 @@ fn spoiled(
     Ok(w.select(&finite, &y, &nan))
 }
 
-/// Appends `y` times `n`: the inverse transforms of StableHLO divide by the number of elements, ours do not.
+/// Appends the product of `y` and `n`, and returns it: the inverse transforms of StableHLO divide by the number of
+/// elements `n`, those of the language do not.
 fn unscaled(w: &mut Writer, y: Value, n: usize) -> Value {
     let n = w.number(n as f64, &y);
     w.same("stablehlo.multiply", &[&y, &n])

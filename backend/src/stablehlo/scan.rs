@@ -1,10 +1,11 @@
-//! Scans, of which StableHLO has none.
+//! Writes scans, for which StableHLO has no operation.
 //!
-//! A fold is a `reduce_window` whose window reaches back to the first element, as in JAX: XLA computes it in blocks, with
-//! work in proportion to the number of elements.
+//! A fold (with a neutral element) becomes a `reduce_window`, as in JAX. Its window reaches back to the first element.
+//! XLA computes it in blocks, with work in proportion to the number of elements.
 //!
-//! Every other recurrence whose steps compose exactly takes `⌈log₂ n⌉` levels of arrays, each half as long as the one
-//! before (Blelloch, *Prefix sums and their applications*, 1990), so the work is that of 2n steps:
+//! If the steps of another recurrence can be composed, the scan is computed in `⌈log₂ n⌉` levels of arrays. Each level
+//! is half as long as the one before (Blelloch, *Prefix sums and their applications*, 1990), so the work is that of 2n
+//! steps. For the steps `x`, their composition `∘` and the result `y`:
 //!
 //! ```text
 //! z[i] = x[2i] ∘ x[2i + 1]        pairs
@@ -12,8 +13,8 @@
 //! y[2i] = y[2i - 1] ∘ x[2i]       for i > 0; y[0] = x[0]
 //! ```
 //!
-//! The steps of a recurrence on floats are not composed: the product of many factors may overflow where no element of the
-//! result does. There a `while` computes one element after the other.
+//! Steps `a y + x` on floats are not composed, because the product of many factors `a` may overflow even if no element
+//! of the result does. For them, a `while` computes one element after the other.
 
 use super::codes;
 use super::types::{integers, list};
@@ -21,7 +22,7 @@ use super::writer::{Value, Writer};
 use tapeloom_ir::prim::Step;
 use tapeloom_ir::{ArrayType, Code, Dtype, Literal, Problem, Shape};
 
-/// Appends a scan along `axis`.
+/// Appends a scan along `axis`. Returns the result.
 pub(super) fn scan(
     w: &mut Writer,
     axis: usize,
@@ -67,7 +68,8 @@ pub(super) fn scan(
     Ok(turned(w, &y))
 }
 
-/// Appends the fold of the elements up to each one along `axis`, or from each one on if it is `reverse`.
+/// Appends a scan by a code: each element of the result is the fold of all elements up to its position along `axis` or,
+/// if `reverse`, from its position on. Returns the result.
 fn fold(
     w: &mut Writer,
     axis: usize,
@@ -95,11 +97,12 @@ fn fold(
     Ok(w.close(open, &text).remove(0))
 }
 
-/// The function that appends the combination of two adjacent elements, the earlier one first.
+/// A function that appends the composition of two adjacent steps, the earlier one first, and returns it.
 type Combine<'a, const N: usize> =
     dyn FnMut(&mut Writer, [Value; N], [Value; N]) -> Result<[Value; N], Problem> + 'a;
 
-/// Appends a scan whose steps compose: pairs of neighbours, a scan of the pairs, and from it the elements between.
+/// Appends a scan whose steps can be composed: composes pairs of neighbours, scans the pairs, and computes the elements
+/// between from that scan. Returns the result.
 fn pairs<const N: usize>(
     w: &mut Writer,
     axis: usize,
@@ -140,7 +143,7 @@ fn lost() -> Problem {
     Problem::internal("a scan with another number of arrays")
 }
 
-/// Appends an array whose elements are those of `even` and `odd` in turn.
+/// Appends operations that interleave `even` and `odd` along `axis`, beginning with `even`. Returns the result.
 fn alternating(w: &mut Writer, axis: usize, even: &Value, odd: &Value) -> Value {
     let mut shape = even.ty.shape.clone();
     shape[axis] += odd.ty.shape[axis];
@@ -162,7 +165,7 @@ fn alternating(w: &mut Writer, axis: usize, even: &Value, odd: &Value) -> Value 
     }
 }
 
-/// Appends `y[i] = a[i] y[i - 1] + x[i]` along `axis`, one element after the other.
+/// Appends a loop that computes `y[i] = a[i] y[i - 1] + x[i]` along `axis`, one element after the other. Returns `y`.
 fn one_by_one(w: &mut Writer, axis: usize, a: &Value, x: &Value) -> Value {
     let n = x.ty.shape[axis];
     let first = w.part(x, axis, 0, 1);

@@ -1,8 +1,9 @@
-//! Scatters: windows combined with an array at computed positions.
+//! Writes scatters, which combine windows with an array at computed positions.
 //!
-//! Of several updates that overwrite one position, the last one remains here, and any one in StableHLO. So all updates of
-//! a position but the last are dropped before: the numbers of the updates are scattered first, by their maximum, and an
-//! update whose number is not the one that is found at its position gets a position outside the array.
+//! If several updates overwrite one position, the last of them must remain; StableHLO leaves open which one remains. So
+//! all updates of a position except the last are dropped: first the numbers of the updates are scattered with `max`.
+//! Then each update whose number is not the one at its position is moved to a position outside of the array, where
+//! StableHLO ignores it.
 
 use super::gather::{self, Addressing};
 use super::types::list;
@@ -11,7 +12,7 @@ use super::{codes, reduce, sharding};
 use tapeloom_ir::prim::{Bounds, Combine};
 use tapeloom_ir::{ArrayType, Code, Dtype, Literal, Problem, Shape};
 
-/// Appends the scatter of updates into `x`.
+/// Appends the scatter of updates into `x`. Returns the result.
 pub(super) fn scatter(
     w: &mut Writer,
     combine: Combine,
@@ -44,8 +45,8 @@ pub(super) fn scatter(
     apply(w, combine.code(), of, [x, &inside, updates])
 }
 
-/// Appends a scatter without indexed axes: each update is combined with the whole array. `places` are the axes of the
-/// updates that number them.
+/// Appends a scatter without indexed axes, in which each update is combined with the whole array. Returns the result.
+/// `places` are the axes of `updates` along which the updates are numbered.
 fn onto_all(
     w: &mut Writer,
     combine: Combine,
@@ -70,7 +71,7 @@ fn onto_all(
     codes::emit(w, code, &[x.clone(), all], false)
 }
 
-/// Returns the indices, with -1 in place of those of positions for which `mask` is false.
+/// Returns the indices, with -1 at the positions for which `mask` is false.
 fn outside_unless(w: &mut Writer, indices: &Value, mask: &Value) -> Value {
     let axes: Vec<usize> = (0..mask.ty.shape.len()).collect();
     let mask = w.broadcast(mask, &axes, &indices.ty.shape);
@@ -78,8 +79,8 @@ fn outside_unless(w: &mut Writer, indices: &Value, mask: &Value) -> Value {
     w.select(&mask, indices, &outside)
 }
 
-/// Returns for each position `[B.., I..]` whether its update is the last one at that position, so that its value
-/// remains in the result.
+/// Returns, for each position `[B.., I..]` (batch axes, other axes of the indices), whether its update is the last one
+/// to its element, so that its value remains in the result.
 fn last_writes(
     w: &mut Writer,
     of: &Addressing<'_>,
@@ -95,7 +96,8 @@ fn last_writes(
     let numbers = w.iota(ArrayType::new(Dtype::I64, [count]), 0);
     let numbers = w.reshape(&numbers, own);
     let numbers = w.broadcast(&numbers, &(of.batch..last).collect::<Vec<_>>(), &shape);
-    // The array that finds the last update of each element has the batch axes and the indexed axes of x.
+    // The array of the numbers of the last updates has the batch axes and the indexed axes of x, because each window is
+    // overwritten as a whole.
     let extents = (0..of.batch).chain(of.axes.iter().copied()).map(|axis| x.ty.shape[axis]);
     let none = w.constant(Literal::i64(-1), &extents.collect());
     let axes: Vec<usize> = (of.batch..of.batch + of.axes.len()).collect();
@@ -109,8 +111,8 @@ fn last_writes(
     Ok(w.compare("EQ", &winner, &numbers))
 }
 
-/// Appends the scatter at indices that are i64; updates at indices outside the array are dropped. Without a code, updates
-/// overwrite elements, and no two of them have the same position.
+/// Appends the scatter at indices of dtype i64, and returns the result. Updates at indices outside the array are
+/// dropped. Without a code, updates overwrite elements; then no two of them may have the same position.
 fn apply(
     w: &mut Writer,
     code: Option<Code>,

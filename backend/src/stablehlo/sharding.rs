@@ -1,17 +1,18 @@
-//! Shardings: how arrays are divided among the devices of a mesh, in the dialect of Shardy.
+//! Writes shardings, which say how arrays are divided among the devices of a mesh, in the dialect of Shardy.
 //!
 //! ```text
 //! sdy.mesh @mesh = <["data"=2, "model"=2]>
 //! %1 = sdy.sharding_constraint %0 <@mesh, [{"data"}, {}, {?}]> : tensor<4x4x4xf64>
 //! ```
 //!
-//! An axis is divided along the mesh axes in its braces, in this order; one with a question mark as the engine chooses.
+//! An axis of an array is divided along the mesh axes in its braces, in this order. A question mark lets the engine
+//! choose the division of the axis.
 
 use super::writer::{Value, Writer};
 use tapeloom_ir::{Mesh, PartitionSpec, Problem};
 
-/// Returns the first lines of a module for the devices of a mesh. `hosts` says whether it calls Rust functions, which happens on
-/// the first device.
+/// Returns the first lines of a module for the devices of a mesh. If `hosts`, the module calls Rust functions, and the
+/// lines also declare the mesh of the first device, on which these calls happen.
 pub(super) fn module_start(name: &str, mesh: &Mesh, hosts: bool) -> String {
     let axes: Vec<String> = mesh.axes().map(|(name, size)| format!("\"{name}\"={size}")).collect();
     let devices = mesh.devices();
@@ -22,19 +23,20 @@ pub(super) fn module_start(name: &str, mesh: &Mesh, hosts: bool) -> String {
     ) + if hosts { "  sdy.mesh @first = <[], device_ids=[0]>\n" } else { "" }
 }
 
-/// Returns the attribute of an operation whose operands and results, of which there are `results`, are on the first device.
+/// Returns the attribute that puts all operands and results of an operation on the first device; `results` is the
+/// number of the operation's results.
 pub(super) fn on_first_device(results: usize) -> String {
     let all = vec!["<@first, []>"; results];
     format!("sdy.sharding = #sdy.sharding_per_value<[{}]>", all.join(", "))
 }
 
-/// Returns the array with a copy on each device.
+/// Appends a constraint that each device has a copy of the whole array. Returns the constrained array.
 pub(super) fn replicated(w: &mut Writer, x: &Value) -> Value {
     let axes = vec!["{}"; x.ty.shape.len()];
     append(w, x, &format!("<@mesh, [{}]>", axes.join(", ")))
 }
 
-/// Returns a partition spec as text, `<@mesh, [{"data"}, {}]>`, for an array of this shape.
+/// Returns a partition spec as text, such as `<@mesh, [{"data"}, {}]>`, for an array of this shape.
 pub(super) fn text(spec: &PartitionSpec, shape: &[usize], mesh: &Mesh) -> Result<String, Problem> {
     spec.parts(shape, mesh)?;
     let axes = spec.axes(shape.len()).into_iter().map(|names| match names {
@@ -47,7 +49,7 @@ pub(super) fn text(spec: &PartitionSpec, shape: &[usize], mesh: &Mesh) -> Result
     Ok(format!("<@mesh, [{}]>", axes.collect::<Vec<_>>().join(", ")))
 }
 
-/// Returns the array, divided among devices.
+/// Appends a constraint that divides an array among devices. Returns the constrained array.
 pub(super) fn constrain(
     w: &mut Writer,
     x: &Value,
@@ -58,11 +60,11 @@ pub(super) fn constrain(
     Ok(append(w, x, &spec))
 }
 
-/// Returns the indices of a gather or a scatter with their last axis, which holds the parts of a position, whole on each
-/// device.
+/// Returns the indices of a gather or scatter with a constraint that does not divide their last axis among devices.
+/// Along this axis are the coordinates of a position.
 ///
-/// If that axis is divided, XLA's partitioner makes a program that XLA refuses, or a scatter with wrong results (versions of
-/// the C API up to 0.115).
+/// If the last axis is divided, XLA's partitioner makes a program that XLA refuses, or a scatter with wrong results
+/// (versions of the C API up to 0.115).
 pub(super) fn whole_positions(w: &mut Writer, indices: &Value) -> Value {
     let places = indices.ty.shape.len() - 1;
     if !w.is_divided() || indices.ty.shape[places] < 2 {
@@ -72,7 +74,8 @@ pub(super) fn whole_positions(w: &mut Writer, indices: &Value) -> Value {
     append(w, indices, &format!("<@mesh, [{open}{{}}]>"))
 }
 
-/// Appends a constraint on the sharding of `x`; `spec` is the partition spec as text.
+/// Appends a constraint on the sharding of `x`, and returns the constrained array; `spec` is the partition spec as
+/// text.
 fn append(w: &mut Writer, x: &Value, spec: &str) -> Value {
     let text = format!("sdy.sharding_constraint {x} {spec} : {}", super::types::tensor(&x.ty));
     w.free(&text, vec![x.ty.clone()]).remove(0)

@@ -1,7 +1,7 @@
-//! Types and constants as text.
+//! The text of types and constants.
 //!
 //! An array `f64[3,4]` is a `tensor<3x4xf64>`. Unsigned dtypes are `ui32` and `ui64`, bool is `i1`. A float constant is
-//! printed as its bits, so that every value, nan with its payload included, arrives as it is.
+//! printed as its bits, so that every value is preserved, including the payload of nan.
 
 #[cfg(feature = "xla")]
 use tapeloom_ir::Tensor;
@@ -9,7 +9,7 @@ use tapeloom_ir::prim::Library;
 use tapeloom_ir::{ArrayType, Dtype, HostCall, Kind, Literal, Loc, Problem, Shape, Type};
 use tapeloom_routines::Routine;
 
-/// Returns the name of a dtype.
+/// Returns the name of a dtype in StableHLO.
 pub(super) fn element(dtype: Dtype) -> &'static str {
     match dtype {
         Dtype::Bool => "i1",
@@ -27,7 +27,7 @@ pub(super) fn tensor(ty: &ArrayType) -> String {
     tensor_of(&ty.shape, element(ty.dtype))
 }
 
-/// Returns the type of an array with elements of the type that is called `element`, which may be `complex<f64>`.
+/// Returns the type of an array as text. `element` is the name of the element type, such as `complex<f64>`.
 pub(super) fn tensor_of(shape: &[usize], element: &str) -> String {
     let extents: String = shape.iter().map(|n| format!("{n}x")).collect();
     format!("tensor<{extents}{element}>")
@@ -38,7 +38,7 @@ pub(super) fn tensors<'a>(types: impl IntoIterator<Item = &'a ArrayType>) -> Str
     types.into_iter().map(tensor).collect::<Vec<_>>().join(", ")
 }
 
-/// Returns a constant as the text of one element.
+/// Returns a constant as text: the number, or for a float its bits.
 pub(super) fn number(x: Literal) -> String {
     match x.dtype {
         Dtype::Bool => (x.bits != 0).to_string(),
@@ -62,7 +62,8 @@ pub(super) fn integers<T: ToString>(all: impl IntoIterator<Item = T>) -> String 
     if all.is_empty() { "array<i64>".to_owned() } else { format!("array<i64: {}>", all.join(", ")) }
 }
 
-/// Returns the orders of axes, the fastest varying first, of arrays in row-major order: `[dense<[1, 0]> : tensor<2xindex>]`.
+/// Returns the memory layouts of arrays in row-major order, as text. A layout lists the axes, the fastest varying
+/// first: `[dense<[1, 0]> : tensor<2xindex>]`.
 pub(super) fn row_major<'a>(types: impl Iterator<Item = &'a ArrayType>) -> String {
     list(types.map(|ty| {
         let rank = ty.shape.len();
@@ -71,8 +72,9 @@ pub(super) fn row_major<'a>(types: impl Iterator<Item = &'a ArrayType>) -> Strin
     }))
 }
 
-/// Returns the types of the arrays that stand for a value of the type `ty`: itself for an array; for a tape, an array for
-/// each array of a record, with room for `most` records along axis 0.
+/// Returns the types of the arrays that represent a value of the type `ty`. For an array, this is its own type. For a
+/// tape, it is one type for each array of a record (the residuals of one iteration), with room for `most` records along
+/// axis 0.
 ///
 /// # Errors
 /// [`Kind::Target`] for a tape, if there is no bound `most`.
@@ -106,15 +108,15 @@ pub(super) fn with_extent(shape: &Shape, axis: usize, extent: usize) -> Shape {
     shape
 }
 
-/// A program as text.
+/// A program as StableHLO text, with the functions that it calls.
 #[derive(Clone, Debug)]
 pub(crate) struct Text {
     /// The text.
     pub(crate) text: String,
-    /// The functions that the text calls and that the client provides, each once.
+    /// The functions that the text calls and that the client provides. Each is listed once.
     #[cfg_attr(not(feature = "xla"), expect(dead_code, reason = "only a client reads it"))]
     pub(crate) client: Vec<ClientFunction>,
-    /// The calls of Rust functions, by their numbers in the text.
+    /// The calls of Rust functions. A call's index in this list is its number in the text.
     #[cfg_attr(not(feature = "xla"), expect(dead_code, reason = "only a client reads it"))]
     pub(crate) host_functions: Vec<HostFunction>,
 }
@@ -126,23 +128,25 @@ pub(crate) enum ClientFunction {
     Elementwise(Library),
     /// A library routine. One function serves all extents and flags, which each call passes as attributes.
     Routine(Routine),
-    /// A function that returns an error if its argument is true: a loop reached its limit.
+    /// A function that returns an error if its argument is true, which says that a loop reached its limit of
+    /// iterations.
     Limit,
     /// A function that calls Rust functions of the user.
     Host,
-    /// The function that calls Rust functions of the user in programs for several devices: the first device calls it.
+    /// The function that calls Rust functions of the user in programs for several devices. Only the first device calls
+    /// it.
     HostOfSeveralDevices,
 }
 
 impl ClientFunction {
-    /// Returns the name in the text.
+    /// Returns the name of the function in the text.
     pub(crate) fn name(&self) -> String {
         match self {
             ClientFunction::Elementwise(function) => format!("tapeloom.{}", function.name),
             ClientFunction::Routine(routine) => format!("tapeloom.{}", routine.name()),
             ClientFunction::Limit => "tapeloom.limit".to_owned(),
             ClientFunction::Host => "tapeloom.host".to_owned(),
-            // XLA keeps the device of a custom call only if the call has the name of one of JAX's callbacks.
+            // XLA preserves the device of a custom call only if the call has the name of one of JAX's callbacks.
             ClientFunction::HostOfSeveralDevices => "xla_ffi_python_cpu_callback".to_owned(),
         }
     }
@@ -164,7 +168,7 @@ impl HostFunction {
         &self.operands
     }
 
-    /// Calls the Rust function.
+    /// Calls the Rust function with these operands, and returns its results.
     ///
     /// # Errors
     /// Those of [`HostCall::run`], with the user's line.

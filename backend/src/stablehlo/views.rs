@@ -1,17 +1,19 @@
-//! Views: elements found by index arithmetic, written as slices, transpositions, broadcasts, pads and concatenations.
+//! Writes views, whose elements are found by index arithmetic, as slices, transpositions, broadcasts, pads and
+//! concatenations.
 //!
-//! A piece of a view is a *box* if each axis of its operand is read along one axis of the output or at one index, and no
-//! two of them along the same. Along each output axis, the elements of a box are a progression, and so are the indices
-//! that it reads:
+//! A piece of a view reads one operand. It is a *box* if each axis of the operand is read along one axis of the output
+//! or at one index, and no two axes of the operand are read along the same axis of the output. Along each output axis,
+//! the output indices `o` of a box are a progression, and so are the operand's indices `i` that are read:
 //!
 //! ```text
 //! o = first, first + step, ..            i = start, start + stride, ..
 //! ```
 //!
-//! So a box is a slice of the operand, reversed where the stride is negative, with its axes in another order, repeated
-//! along the output's other axes, and padded (with `step - 1` fill elements between its own). Several boxes that follow one
-//! another along an axis are a concatenation; other boxes are chosen by masks. A piece that is no box becomes boxes if an
-//! output axis of small extent is written index by index, as in the windows of a convolution; otherwise it is a gather.
+//! So a box is a slice of the operand, reversed along axes with negative stride, with its axes in another order,
+//! repeated along the output's other axes, and padded (with `step - 1` fill elements between two of its elements).
+//! Boxes that lie one after the other along an axis are concatenated; otherwise each element selects its box by masks.
+//! A piece that is no box is written as several boxes, one for each index of an output axis, if this axis has a small
+//! extent, as in the windows of a convolution. Otherwise it becomes a gather.
 
 use super::gather;
 use super::types::list;
@@ -20,11 +22,11 @@ use smallvec::SmallVec;
 use tapeloom_ir::prim::{AxisMap, Piece};
 use tapeloom_ir::{ArrayType, Dtype, Literal, Problem, Shape};
 
-/// The largest extent of an output axis that is written index by index.
+/// The largest extent of an output axis for which a piece is written index by index.
 const FEW: usize = 32;
 
-/// Appends a view of the type `ty`: its pieces, the first of which that has an element provides it, and the scalar `fill`
-/// for the others.
+/// Appends a view of the type `ty`, and returns the result. An element comes from the first piece that has it; an
+/// element in no piece is the scalar `fill`.
 pub(super) fn view(
     w: &mut Writer,
     pieces: &[Piece],
@@ -38,7 +40,7 @@ pub(super) fn view(
     written(w, pieces, &Fill { given: fill, dtype: ty.dtype }, operands, &ty.shape)
 }
 
-/// The value of elements that no piece provides; zero if there are none.
+/// The value of the elements that no piece provides: `given`, or zero if it is `None`.
 struct Fill<'a> {
     given: Option<&'a Value>,
     dtype: Dtype,
@@ -60,7 +62,7 @@ impl Fill<'_> {
     }
 }
 
-/// Appends a view with at least one element.
+/// Appends a view that has at least one element. Returns the result.
 fn written(
     w: &mut Writer,
     pieces: &[Piece],
@@ -96,7 +98,8 @@ fn written(
             }
         }
     }
-    // The first piece that has an element provides it. `select` overwrites, so apply the pieces in reverse order.
+    // An element comes from the first piece that has it. Each `select` overwrites earlier results, so apply the pieces
+    // in reverse order.
     let mut y: Option<Value> = None;
     for (piece, found) in boxes.iter().rev() {
         let x = &operands[piece.operand];
@@ -135,15 +138,15 @@ enum Form {
     Other,
 }
 
-/// A piece whose elements are a progression along each output axis.
+/// A piece whose output indices are a progression along each output axis.
 struct Box {
-    /// For each output axis: the progression of the elements.
+    /// For each output axis: the progression of the box's output indices.
     axes: Vec<Progression>,
-    /// For each axis of the operand: its output axis, or the index at which it is read.
+    /// For each axis of the operand: the output axis along which it is read, or the one index at which it is read.
     reads: Vec<Read>,
 }
 
-/// The elements of a box along an output axis: `first + step k` for `k < count`.
+/// The output indices of a box along an output axis: `first + step k` for `k < count`.
 #[derive(Clone, Copy)]
 struct Progression {
     first: usize,
@@ -151,7 +154,7 @@ struct Progression {
     count: usize,
 }
 
-/// The indices of an axis of the operand that a box reads.
+/// The indices of an axis of the operand at which a box reads.
 enum Read {
     /// One index.
     At(usize),
@@ -204,12 +207,13 @@ impl Box {
         Form::Box(Box { axes, reads })
     }
 
-    /// Returns the extents of the box's own elements.
+    /// Returns the number of the box's elements along each output axis, without padding.
     fn counts(&self) -> Shape {
         self.axes.iter().map(|axis| axis.count).collect()
     }
 
-    /// Appends the box's elements, without those between and around them.
+    /// Appends operations that read the box's elements from `x`, without padding between and around them. Returns the
+    /// result.
     fn elements(&self, w: &mut Writer, x: &Value) -> Value {
         let mut reversed = Vec::new();
         let mut kept = Shape::scalar();
@@ -244,7 +248,8 @@ impl Box {
         w.broadcast(&x, &order, &self.counts())
     }
 
-    /// Appends the box's elements `inside` with `fill` between and around them.
+    /// Appends padding with `fill` between and around the elements `inside` of the box. Returns the padded array, which
+    /// has the shape of the output.
     fn padded(&self, w: &mut Writer, inside: &Value, fill: &Fill<'_>, shape: &Shape) -> Value {
         if self.axes.iter().zip(shape.iter()).all(|(axis, n)| axis.is_all(*n)) {
             return inside.clone();
@@ -257,7 +262,8 @@ impl Box {
         let fill = fill.scalar(w);
         let mut inside = inside.clone();
         if w.is_divided() {
-            // XLA's partitioner misplaces elements with padding between them (versions of the C API up to 0.115).
+            // XLA's partitioner misplaces elements if a pad puts elements between them (versions of the C API up to
+            // 0.115), so `spread` separates them.
             for (i, between) in between.iter_mut().enumerate() {
                 inside = spread(w, &inside, &fill, i, std::mem::take(between));
             }
@@ -267,8 +273,8 @@ impl Box {
     }
 }
 
-/// Appends the array with `between` elements `fill` between its elements along an axis: each element becomes a row of
-/// itself and padding, and the rows are joined.
+/// Appends operations that put `between` elements `fill` after each element along an axis except the last, and returns
+/// the result: each element becomes a row of itself and padding, and the rows are joined.
 fn spread(w: &mut Writer, x: &Value, fill: &Value, axis: usize, between: usize) -> Value {
     if between == 0 {
         return x.clone();
@@ -292,7 +298,7 @@ fn spread(w: &mut Writer, x: &Value, fill: &Value, axis: usize, between: usize) 
     w.part(&x, axis, 0, n + (n - 1) * between)
 }
 
-/// Appends the array with its axes in another order: axis `i` of the result is axis `by[i]` of `x`.
+/// Appends the array with its axes in another order, and returns it: axis `i` of the result is axis `by[i]` of `x`.
 pub(super) fn transpose(w: &mut Writer, x: &Value, by: &[usize]) -> Value {
     if by.is_sorted() {
         return x.clone();
@@ -302,8 +308,9 @@ pub(super) fn transpose(w: &mut Writer, x: &Value, by: &[usize]) -> Value {
     w.op("stablehlo.transpose", &[x], &format!(", dims = {}", list(by)), ty)
 }
 
-/// Returns the elements along an output axis of extent `output` for which a map of one term gives an index within
-/// `0..operand`; also the first index and the distance between indices. `None` if there are no elements.
+/// Returns the progression of indices along an output axis of extent `output` for which a map with one term gives an
+/// index within `0..operand`. Also returns the first operand index that is read, and the distance between operand
+/// indices. Returns `None` if there are no elements.
 ///
 /// ```text
 /// i = (f o + c) / d,  exact:  f o = -c mod d, so o = o0 mod t, where t = d / gcd(f, d)
@@ -342,7 +349,8 @@ fn ceil_div(a: i128, b: i128) -> i128 {
     -(-a).div_euclid(b)
 }
 
-/// Returns the axis along which the boxes follow one another, without overlap and with all indices of the other axes.
+/// Returns the axis along which the boxes lie one after the other, without overlap and with all indices of the other
+/// axes; `None` if there is none.
 fn concatenated(boxes: &[(&Value, &Box)], shape: &Shape) -> Option<usize> {
     (0..shape.len()).find(|axis| {
         let others = |of: &Box| {
@@ -358,7 +366,8 @@ fn concatenated(boxes: &[(&Value, &Box)], shape: &Shape) -> Option<usize> {
     })
 }
 
-/// Appends boxes that follow one another along `axis`, with `fill` in the gaps.
+/// Appends the concatenation of boxes that lie one after the other along `axis`, with `fill` in the gaps. Returns the
+/// result.
 fn concatenation(
     w: &mut Writer,
     boxes: &[(&Value, &Box)],
@@ -386,8 +395,8 @@ fn concatenation(
     w.concatenate(&parts.iter().collect::<Vec<_>>(), axis)
 }
 
-/// Returns an output axis of small extent whose index occurs in a sum of indices, or twice, in a piece that is no box.
-/// Written index by index along that axis, the piece becomes boxes.
+/// Returns an output axis of small extent whose index occurs in a sum of indices, or for two operand axes, in a piece
+/// that is no box. If the view is written index by index along this axis, the piece becomes boxes.
 fn small_axis(boxes: &[(&Piece, Option<Box>)], shape: &Shape) -> Option<usize> {
     let others = boxes.iter().filter(|(_, of)| of.is_none());
     let mut axes: Vec<usize> = Vec::new();
@@ -403,7 +412,7 @@ fn small_axis(boxes: &[(&Piece, Option<Box>)], shape: &Shape) -> Option<usize> {
     axes.into_iter().filter(small).min_by_key(|axis| shape[*axis])
 }
 
-/// Appends a view index by index along `axis`.
+/// Appends a view index by index along `axis`: a view for each index, and their concatenation. Returns the result.
 fn index_by_index(
     w: &mut Writer,
     pieces: &[Piece],
@@ -432,8 +441,8 @@ fn index_by_index(
     Ok(w.concatenate(&parts.iter().collect::<Vec<_>>(), axis))
 }
 
-/// Appends the elements of a piece by a gather, and the mask of the output's elements that are in the piece, if not all of
-/// them are.
+/// Appends a gather that reads the elements of a piece, for all elements of the output. Returns the mask of the
+/// output's elements that are in the piece (`None` if all are), and the gathered elements.
 fn gathered(w: &mut Writer, piece: &Piece, x: &Value, shape: &Shape) -> (Option<Value>, Value) {
     let index_type = ArrayType::new(Dtype::I64, shape.clone());
     let (mut tests, mut indices) = (Vec::new(), Vec::new());

@@ -1,7 +1,7 @@
-//! The writer: appends the operations of one function to its text, and numbers their results.
+//! The writer, which appends the operations of one function to its text and numbers their results.
 //!
-//! An operation is one line, `%5 = stablehlo.add %3, %4 : tensor<3xf64>`. One with regions is opened, gets the blocks of
-//! its regions in order, and is closed:
+//! An operation is one line, such as `%5 = stablehlo.add %3, %4 : tensor<3xf64>`. An operation with regions is opened,
+//! gets the blocks of its regions in order, and is closed:
 //!
 //! ```text
 //! %7:2 = "stablehlo.while"(%5, %6) ({
@@ -46,19 +46,19 @@ pub(super) struct Open {
 pub(super) struct Writer {
     text: String,
     depth: usize,
-    /// The number of the next value.
+    /// The number that the next value gets.
     next: u32,
-    /// The user's line of the operations that follow.
+    /// The user's line, which the operations that follow get as their location.
     pub(super) loc: Loc,
-    /// Whether each operation has its user's line.
+    /// Whether each operation is written with the user's line.
     locations: bool,
-    /// The mesh among whose devices arrays are divided, if any.
+    /// The mesh among whose devices arrays are divided; `None` for one device.
     mesh: Option<Mesh>,
-    /// The constants that each open block has, so that a block defines each constant once.
+    /// For each open block, the constants that it defines, so that a block defines each constant only once.
     constants: Vec<BTreeMap<(Literal, Shape), Value>>,
-    /// The token of the calls of Rust functions that follow; `None` in functions without them.
+    /// The token that the next call of a Rust function takes; `None` in functions without such calls.
     pub(super) token: Option<Value>,
-    /// The called functions that the client provides.
+    /// The functions of the client that the text calls.
     pub(super) client: Vec<ClientFunction>,
 }
 
@@ -82,12 +82,12 @@ impl Writer {
         }
     }
 
-    /// Returns the text.
+    /// Returns the text of the operations.
     pub(super) fn finish(self) -> String {
         self.text
     }
 
-    /// Returns a new value, which is a parameter of the function or the block.
+    /// Returns a new value for a parameter of the function or of a block.
     pub(super) fn parameter(&mut self, ty: ArrayType) -> Value {
         self.next += 1;
         Value { number: self.next - 1, part: None, ty }
@@ -108,7 +108,7 @@ impl Writer {
         self.text.push('\n');
     }
 
-    /// Appends a line with the user's line.
+    /// Appends a line, followed by the user's line as its location if locations are written.
     fn located(&mut self, text: &str) {
         let shown = self.loc.filter(|_| self.locations);
         match shown {
@@ -120,7 +120,7 @@ impl Writer {
         }
     }
 
-    /// Appends an elementwise operation whose operands and result have one type.
+    /// Appends an elementwise operation whose operands and result have the same type. Returns the result.
     pub(super) fn same(&mut self, name: &str, x: &[&Value]) -> Value {
         let ty = x[0].ty.clone();
         let (names, t) = (names(x.iter().copied()), tensor(&ty));
@@ -129,18 +129,19 @@ impl Writer {
         y
     }
 
-    /// Appends an operation, with `rest` between its operands and its types: `, dims = [1, 0]`.
+    /// Appends an operation, and returns its result. `rest` is the text between operands and types, such as
+    /// `, dims = [1, 0]`.
     pub(super) fn op(&mut self, name: &str, x: &[&Value], rest: &str, ty: ArrayType) -> Value {
         let types = tensors(x.iter().map(|x| &x.ty));
         let (names, t) = (names(x.iter().copied()), tensor(&ty));
         let y = self.results(vec![ty]).remove(0);
-        // The format of CHLO operations has no parentheses around the types.
+        // The text of a CHLO operation has no parentheses around the types.
         let types = if name.starts_with("chlo.") { types } else { format!("({types})") };
         self.located(&format!("{y} = {name} {names}{rest} : {types} -> {t}"));
         y
     }
 
-    /// Appends an operation in the generic form, with its attributes in braces.
+    /// Appends an operation in the generic form, with its attributes in braces. Returns the result.
     pub(super) fn generic(
         &mut self,
         name: &str,
@@ -155,7 +156,7 @@ impl Writer {
         y
     }
 
-    /// Appends a line `results = text`, with results of these types.
+    /// Appends a line `results = text`. Returns the results, which have the types `types`.
     pub(super) fn free(&mut self, text: &str, types: Vec<ArrayType>) -> Vec<Value> {
         let results = self.results(types);
         let defined = defined(&results);
@@ -163,10 +164,11 @@ impl Writer {
         results
     }
 
-    /// Appends a call of a function of the client. `attributes` is empty, or ends with a comma and a space.
+    /// Appends a call of a function of the client, and returns its results. `attributes` is empty, or ends with a comma
+    /// and a space.
     ///
-    /// The function reads and writes arrays in row-major order. The text says so, because XLA lays operands and results out
-    /// as it likes otherwise, and a program for several devices then had results in other places.
+    /// The function reads and writes arrays in row-major order, and the text says so. Otherwise XLA chooses the
+    /// layouts, and in a program for several devices, elements of results would be in other places.
     pub(super) fn custom_call(
         &mut self,
         function: ClientFunction,
@@ -189,8 +191,8 @@ impl Writer {
         self.free(&text, results)
     }
 
-    /// Appends a line that defines one value of a type that no array of the language has, such as complex numbers.
-    /// Returns the name of the value.
+    /// Appends a line that defines one value whose type is no array of the language, such as complex numbers. Returns
+    /// the name of the value.
     pub(super) fn foreign(&mut self, text: &str) -> String {
         self.next += 1;
         let name = format!("%{}", self.next - 1);
@@ -214,7 +216,8 @@ impl Writer {
         value
     }
 
-    /// Returns an array of the type of `like` whose elements are all the number `x`, converted to its dtype.
+    /// Returns an array with the type of `like` whose elements are all the number `x`, converted to the dtype of
+    /// `like`.
     pub(super) fn number(&mut self, x: f64, like: &Value) -> Value {
         self.constant(Literal::of(like.ty.dtype, x), &like.ty.shape)
     }
@@ -224,7 +227,7 @@ impl Writer {
         self.constant(Literal::i64(i64::try_from(i).unwrap_or(i64::MAX)), &Shape::scalar())
     }
 
-    /// Compares two arrays elementwise: `LT`, `LE`, `EQ`, `NE`, `GT`, `GE`.
+    /// Appends an elementwise comparison, and returns the result. `how` is `LT`, `LE`, `EQ`, `NE`, `GT` or `GE`.
     pub(super) fn compare(&mut self, how: &str, x: &Value, y: &Value) -> Value {
         let kind = match x.ty.dtype {
             Dtype::F32 | Dtype::F64 => "FLOAT",
@@ -237,14 +240,14 @@ impl Writer {
         self.free(&text, vec![ty]).remove(0)
     }
 
-    /// Returns `mask ? x : y`, elementwise or with a scalar mask.
+    /// Appends the selection `mask ? x : y`, elementwise or with a scalar mask. Returns the result.
     pub(super) fn select(&mut self, mask: &Value, x: &Value, y: &Value) -> Value {
         let types = tensors([&mask.ty, &x.ty]);
         let text = format!("stablehlo.select {mask}, {x}, {y} : {types}");
         self.free(&text, vec![x.ty.clone()]).remove(0)
     }
 
-    /// Converts elements to another dtype.
+    /// Appends a conversion of elements to another dtype. Returns the result.
     pub(super) fn convert(&mut self, x: &Value, to: Dtype) -> Value {
         if x.ty.dtype == to {
             return x.clone();
@@ -252,7 +255,7 @@ impl Writer {
         self.op("stablehlo.convert", &[x], "", ArrayType::new(to, x.ty.shape.clone()))
     }
 
-    /// Returns the elements under another shape.
+    /// Appends a reshape, which gives the elements of `x` another shape. Returns the result.
     pub(super) fn reshape(&mut self, x: &Value, shape: Shape) -> Value {
         if x.ty.shape == shape {
             return x.clone();
@@ -260,7 +263,7 @@ impl Writer {
         self.op("stablehlo.reshape", &[x], "", ArrayType::new(x.ty.dtype, shape))
     }
 
-    /// Returns the array repeated to `shape`: axis `i` of `x` becomes axis `axes[i]`.
+    /// Appends a broadcast, which repeats `x` to `shape`: axis `i` of `x` becomes axis `axes[i]`. Returns the result.
     pub(super) fn broadcast(&mut self, x: &Value, axes: &[usize], shape: &Shape) -> Value {
         if x.ty.shape == *shape && axes.iter().copied().eq(0..shape.len()) {
             return x.clone();
@@ -270,7 +273,7 @@ impl Writer {
         self.op("stablehlo.broadcast_in_dim", &[x], &rest, ty)
     }
 
-    /// Returns the elements `start .. start + extent` along `axis`.
+    /// Appends a slice with the elements `start .. start + extent` along `axis`. Returns the result.
     pub(super) fn part(&mut self, x: &Value, axis: usize, start: usize, extent: usize) -> Value {
         let ranges: Vec<(usize, usize, usize)> = (x.ty.shape.iter().enumerate())
             .map(|(i, n)| if i == axis { (start, start + extent, 1) } else { (0, *n, 1) })
@@ -278,7 +281,7 @@ impl Writer {
         self.slice(x, &ranges)
     }
 
-    /// Returns a part of an array: (start, limit, stride) along each axis.
+    /// Appends a slice of an array, with (start, limit, stride) along each axis. Returns the result.
     pub(super) fn slice(&mut self, x: &Value, ranges: &[(usize, usize, usize)]) -> Value {
         let all =
             ranges.iter().zip(x.ty.shape.iter()).all(|((s, l, t), n)| (*s, *t) == (0, 1) && l == n);
@@ -292,14 +295,15 @@ impl Writer {
             t => format!("{s}:{l}:{t}"),
         };
         let rest = format!(" {}", super::types::list(ranges.iter().map(range)));
-        // XLA's partitioner takes such a part, gathered, for the array that it was cut from (versions of the C API up to
-        // 0.115): readers of the array get the part. Behind a barrier it is another array.
+        // XLA's partitioner has an error (versions of the C API up to 0.115): if a slice whose extents no mesh axis
+        // divides is gathered, readers of the sliced array get the slice. Behind a barrier, the sliced array is another
+        // value, so its readers are not affected.
         let x = std::slice::from_ref(x);
         let x = if self.is_uneven(&ty.shape) { self.barrier(x) } else { x.to_vec() };
         self.op("stablehlo.slice", &[&x[0]], &rest, ty)
     }
 
-    /// Appends a barrier, which no pass of the engine looks through.
+    /// Appends a barrier, through which no pass of the engine moves or merges operations. Returns the values after it.
     pub(super) fn barrier(&mut self, x: &[Value]) -> Vec<Value> {
         if x.is_empty() {
             return Vec::new();
@@ -314,14 +318,14 @@ impl Writer {
         self.mesh.is_some()
     }
 
-    /// Returns whether some of these extents are divisible by no mesh axis.
+    /// Returns whether an extent in `shape` is divisible by no mesh axis.
     fn is_uneven(&self, shape: &Shape) -> bool {
         let Some(mesh) = &self.mesh else { return false };
         let sizes: Vec<usize> = mesh.axes().map(|(_, size)| size).filter(|n| *n > 1).collect();
         !sizes.is_empty() && shape.iter().any(|n| !sizes.iter().any(|size| n.is_multiple_of(*size)))
     }
 
-    /// Returns arrays joined along `axis`.
+    /// Appends a concatenation of arrays along `axis`. Returns the result.
     pub(super) fn concatenate(&mut self, x: &[&Value], axis: usize) -> Value {
         if let [one] = x {
             return (*one).clone();
@@ -331,7 +335,7 @@ impl Writer {
         self.op("stablehlo.concatenate", x, &format!(", dim = {axis}"), ty)
     }
 
-    /// Returns the array with its elements in the opposite order along `axes`.
+    /// Appends a reversal of the order of elements along `axes`. Returns the result.
     pub(super) fn reverse(&mut self, x: &Value, axes: &[usize]) -> Value {
         if axes.is_empty() {
             return x.clone();
@@ -347,7 +351,7 @@ impl Writer {
         self.free(&format!("stablehlo.iota dim = {axis} : {t}"), vec![ty]).remove(0)
     }
 
-    /// Returns the box of `x` with these extents at the scalar starts, which are clamped to fit.
+    /// Appends a slice of `x` with extents `sizes` at scalar starts, which are clamped to fit. Returns the result.
     pub(super) fn dynamic_slice(&mut self, x: &Value, starts: &[&Value], sizes: &Shape) -> Value {
         let starts = self.clamped(&x.ty.shape, sizes, starts);
         let operands: Vec<&Value> = [x].into_iter().chain(&starts).collect();
@@ -356,15 +360,17 @@ impl Writer {
         self.op("stablehlo.dynamic_slice", &operands, &rest, ty)
     }
 
-    /// Returns `x` with `box` written at the scalar starts, which are clamped to fit.
+    /// Appends an update that writes `part` into `x` at scalar starts, which are clamped to fit. Returns the updated
+    /// array.
     pub(super) fn dynamic_update(&mut self, x: &Value, part: &Value, starts: &[&Value]) -> Value {
         let starts = self.clamped(&x.ty.shape, &part.ty.shape, starts);
         let operands: Vec<&Value> = [x, part].into_iter().chain(&starts).collect();
         self.op("stablehlo.dynamic_update_slice", &operands, "", x.ty.clone())
     }
 
-    /// Returns the starts of a box of extents `sizes` in an array of extents `shape`, clamped to fit if arrays are divided:
-    /// along a divided axis, XLA's partitioner does not clamp (versions of the C API up to 0.115).
+    /// Returns the starts of a box of extents `sizes` in an array of extents `shape`. If arrays are divided among
+    /// devices, the starts are clamped to fit, because XLA's partitioner does not clamp along a divided axis (versions
+    /// of the C API up to 0.115).
     fn clamped(&mut self, shape: &Shape, sizes: &Shape, starts: &[&Value]) -> Vec<Value> {
         let clamp = |(i, start): (usize, &&Value)| {
             let start = (*start).clone();
@@ -379,7 +385,7 @@ impl Writer {
         starts.iter().enumerate().map(clamp).collect()
     }
 
-    /// Opens an operation with regions.
+    /// Opens an operation with regions. [`Writer::close`] ends it and returns its results.
     pub(super) fn open(&mut self, name: &str, x: &[Value], results: Vec<ArrayType>) -> Open {
         let results = self.results(results);
         let (defined, names) = (defined(&results), names(x));
@@ -387,7 +393,7 @@ impl Writer {
         Open { operands: tensors(x.iter().map(|x| &x.ty)), results }
     }
 
-    /// Begins the block of the first region, with parameters of these types.
+    /// Begins the block of the first region, and returns its parameters, which have these types.
     pub(super) fn block(&mut self, types: &[ArrayType]) -> Vec<Value> {
         let params: Vec<Value> = types.iter().map(|ty| self.parameter(ty.clone())).collect();
         if !params.is_empty() {
@@ -400,7 +406,7 @@ impl Writer {
         params
     }
 
-    /// Ends the block of a region.
+    /// Ends the block of a region, which returns `x`.
     pub(super) fn returns(&mut self, x: &[Value]) {
         let text = match x {
             [] => "stablehlo.return".to_owned(),
@@ -411,13 +417,14 @@ impl Writer {
         self.constants.pop();
     }
 
-    /// Ends a region and begins the block of the next one.
+    /// Ends a region and begins the block of the next region. Returns the block's parameters, which have these types.
     pub(super) fn next_block(&mut self, types: &[ArrayType]) -> Vec<Value> {
         self.line("}, {");
         self.block(types)
     }
 
-    /// Closes an operation with regions; `attributes` is the text between them and the types.
+    /// Closes an operation with regions, and returns its results; `attributes` is the text between the regions and the
+    /// types.
     pub(super) fn close(&mut self, open: Open, attributes: &str) -> Vec<Value> {
         let Open { operands, results } = open;
         let space = if attributes.is_empty() { "" } else { " " };
@@ -426,7 +433,7 @@ impl Writer {
         results
     }
 
-    /// Ends the function.
+    /// Ends the function, which returns `x`.
     pub(super) fn end(&mut self, x: &[Value]) {
         let text = match x {
             [] => "return".to_owned(),
@@ -441,7 +448,7 @@ pub(super) fn names<'a>(x: impl IntoIterator<Item = &'a Value>) -> String {
     x.into_iter().map(Value::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// Returns the left side of an operation with these results: `%5 = `, `%5:2 = `, or nothing.
+/// Returns the left side of the line of an operation with these results: `%5 = `, `%5:2 = `, or nothing.
 fn defined(results: &[Value]) -> String {
     match results {
         [] => String::new(),

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use tapeloom_ir::{ArrayType, Dtype, Kind, Mesh, PartitionSpec, Parts, Problem, Tensor};
 use tapeloom_pjrt::{Buffer, Client, Device, ElementType};
 
-/// An array on devices of XLA: whole on one device, or divided among several. Clones are handles of the same array, whose
-/// memory is freed with the last of them.
+/// An array on devices of XLA: whole on one device, or divided among several. Clones are handles of the same array. The
+/// array's memory is freed with the last handle.
 ///
-/// The array may still be computed: [`DeviceArray::download`] waits for it.
+/// An array may be returned before its elements are computed: [`DeviceArray::download`] waits until they are.
 #[derive(Clone)]
 pub struct DeviceArray {
-    /// The buffers of the array on its devices; `None` for the placeholder of a missing array.
+    /// The array's buffers on its devices; `None` if this value is the placeholder of a missing array.
     on_devices: Option<Arc<OnDevices>>,
 }
 
@@ -20,17 +20,17 @@ struct OnDevices {
     ty: ArrayType,
     /// The division of the array among devices. Arrays of a program with the same division share this value.
     parts: Arc<Parts>,
-    /// The buffer with this array's part, for each device.
+    /// For each device, the buffer with the device's part of the array.
     buffers: Vec<Buffer>,
 }
 
 impl DeviceArray {
-    /// Returns the array that has these parts, one for each device.
+    /// Returns the array of type `ty` that has these parts; `buffers` has one buffer for each device.
     pub(super) fn new(ty: ArrayType, parts: Arc<Parts>, buffers: Vec<Buffer>) -> DeviceArray {
         DeviceArray { on_devices: Some(Arc::new(OnDevices { ty, parts, buffers })) }
     }
 
-    /// Returns the placeholder of a missing array. Each use of it is an error.
+    /// Returns a placeholder for a missing array. Each use of the placeholder is an error.
     pub fn missing() -> DeviceArray {
         DeviceArray { on_devices: None }
     }
@@ -99,7 +99,8 @@ impl DeviceArray {
         Ok(DeviceArray::new(ty.clone(), parts.clone(), buffers))
     }
 
-    /// Copies the array to the host, after it is computed. Of several equal parts, one is copied.
+    /// Copies the array to the host (this process's memory), after it is computed. If several devices have the same
+    /// part, it is copied from one of them.
     ///
     /// # Errors
     /// The execution that computes the array failed; [`Kind::TooLarge`] if the host has too little memory.
@@ -133,10 +134,10 @@ impl DeviceArray {
         self.present()?.buffers.iter().try_for_each(|part| part.wait().map_err(|e| problem(&e)))
     }
 
-    /// Returns shape and dtype of the array.
+    /// Returns the shape and dtype of the array.
     ///
     /// # Errors
-    /// The array is the placeholder of a missing one.
+    /// The array is the placeholder of a missing array.
     pub fn ty(&self) -> Result<&ArrayType, Problem> {
         self.present().map(|of| &of.ty)
     }
@@ -144,7 +145,7 @@ impl DeviceArray {
     /// Returns how the array is divided among devices.
     ///
     /// # Errors
-    /// The array is the placeholder of a missing one.
+    /// The array is the placeholder of a missing array.
     pub fn parts(&self) -> Result<&Parts, Problem> {
         self.present().map(|of| &*of.parts)
     }
@@ -152,7 +153,7 @@ impl DeviceArray {
     /// Returns whether the array lies on devices of the client.
     ///
     /// # Errors
-    /// The array is the placeholder of a missing one.
+    /// The array is the placeholder of a missing array.
     pub fn is_of(&self, client: &Client) -> Result<bool, Problem> {
         self.present().map(|of| of.buffers.iter().all(|part| client.owns(part)))
     }
@@ -162,7 +163,8 @@ impl DeviceArray {
         self.on_devices.as_ref().is_some_and(|of| Arc::strong_count(of) == 1)
     }
 
-    /// Returns the parts of the array on these devices, if it is divided like this.
+    /// Returns the buffers of the array on these devices, if it is divided among them as `parts` says; otherwise
+    /// `None`.
     pub(super) fn buffers(&self, parts: &Arc<Parts>, devices: &[Device]) -> Option<&[Buffer]> {
         let of = self.on_devices.as_ref()?;
         let same_parts = Arc::ptr_eq(parts, &of.parts) || *parts == of.parts;
@@ -171,7 +173,7 @@ impl DeviceArray {
     }
 }
 
-/// Prints type and devices, not elements, which are not on the host.
+/// Prints the type and the devices of the array, but not its elements, which are not in the host's memory.
 impl fmt::Debug for DeviceArray {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(of) = &self.on_devices else { return f.write_str("DeviceArray(missing)") };
@@ -207,7 +209,7 @@ pub(super) fn devices_of<'a>(client: &'a Client, mesh: &Mesh) -> Result<&'a [Dev
     }
 }
 
-/// Returns the plugin's name of a dtype.
+/// Returns the element type by which a plugin knows a dtype.
 pub(super) fn element(dtype: Dtype) -> ElementType {
     match dtype {
         Dtype::Bool => ElementType::Pred,

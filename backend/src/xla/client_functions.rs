@@ -1,7 +1,8 @@
-//! The functions that programs of XLA call in this process: special functions, decompositions of matrices, the error of a loop
-//! that reached its limit, and Rust functions of the user ([`host_calls`](super::host_calls)).
+//! The functions in this process that programs of XLA call: special functions, decompositions of matrices, a function
+//! that returns the error of a loop that reached its limit, and Rust functions of the user
+//! ([`host_calls`](super::host_calls)).
 //!
-//! The first two are those of all other engines, so their results have the same bits.
+//! Special functions and decompositions are the same code as in all other engines, so their results have the same bits.
 
 use super::{host_calls, problem};
 use crate::stablehlo::ClientFunction;
@@ -17,7 +18,7 @@ use tapeloom_routines::{Float, Routine};
 /// process ends.
 static PROVIDED: Mutex<BTreeSet<(PathBuf, String)>> = Mutex::new(BTreeSet::new());
 
-/// Registers with the plugin those of the functions that were not registered before.
+/// Registers functions with the plugin, except those that were registered before.
 pub(super) fn provide(plugin: &Plugin, functions: &[ClientFunction]) -> Result<(), Problem> {
     let mut provided = PROVIDED.lock().unwrap_or_else(PoisonError::into_inner);
     for function in functions {
@@ -45,10 +46,10 @@ pub(super) fn provide(plugin: &Plugin, functions: &[ClientFunction]) -> Result<(
     Ok(())
 }
 
-/// The beginning of the message of a loop that reached its limit.
+/// The beginning of the error message for a loop that reached its limit.
 pub(super) const UNFINISHED: &str = "a loop did not end after ";
 
-/// Returns an error if the argument is true.
+/// Returns an error if the argument is true, because a loop then has reached its limit of iterations.
 fn limit(call: &mut CustomCall<'_>) -> Result<(), Error> {
     if call.argument(0)?.bytes().iter().all(|byte| *byte == 0) {
         return Ok(());
@@ -65,7 +66,7 @@ fn limit(call: &mut CustomCall<'_>) -> Result<(), Error> {
     Err(Error::new(ErrorKind::Plugin(Status::OutOfRange), message))
 }
 
-/// Applies a function to all elements of arrays of one type.
+/// Applies a library function to all elements of the arguments of a call, which are arrays of one type.
 fn elementwise(function: Library, call: &mut CustomCall<'_>) -> Result<(), Error> {
     let parameter = match call.attribute("n") {
         Some(Attribute::Int(n)) => Some(Parameter::N(n)),
@@ -100,7 +101,7 @@ fn elementwise(function: Library, call: &mut CustomCall<'_>) -> Result<(), Error
     Ok(())
 }
 
-/// Runs a routine on the members of a batch.
+/// Runs a library routine on each member of a batch.
 fn run(name: &str, names: &[&str], call: &mut CustomCall<'_>) -> Result<(), Error> {
     let wrong = |what: String| Error::argument(format!("`{name}`: {what}"));
     let text = |attribute: &str| match call.attribute(attribute) {

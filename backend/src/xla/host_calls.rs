@@ -1,8 +1,8 @@
-//! Calls of Rust functions by programs of XLA.
+//! Answers calls of Rust functions by programs of XLA.
 //!
-//! A plugin knows one handler for all of them. The program gives it a token, which is the number of the execution, and the
-//! number of the call in the text ([`crate::stablehlo`]). So executions on several threads, each with its own functions and its
-//! own error, do not meet.
+//! A plugin knows one handler for all Rust functions. The program passes it a token, which is the number of the
+//! execution, and the number of the call in the text ([`crate::stablehlo`]). So executions on several threads can run
+//! at the same time, each with its own functions and its own error.
 
 use crate::stablehlo::HostFunction;
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tapeloom_ir::{Problem, Tensor};
 use tapeloom_pjrt::{ArrayRef, Attribute, Code as Status, CustomCall, Error, ErrorKind};
 
-/// The executions that run now, by their numbers, and the number of the next one.
+/// The executions that are running, by number, and the number that the next execution gets.
 static RUNNING: Mutex<Running> = Mutex::new(Running { next: 1, all: BTreeMap::new() });
 
 struct Running {
@@ -21,14 +21,15 @@ struct Running {
 /// The Rust functions that an execution calls.
 struct Calls {
     functions: Arc<[HostFunction]>,
-    /// Whether several devices take part. A handler that fails then returns zeros: an error would end its device alone, and the
-    /// plugin would end the process, because the other devices wait for it.
+    /// Whether the program runs on several devices. A handler that fails then returns zeros instead of an error. An
+    /// error would end its device alone, and the plugin would end the process, because the other devices wait for that
+    /// device.
     several_devices: bool,
     /// The error of the first function that failed.
     failed: Mutex<Option<Problem>>,
 }
 
-/// An execution that may call Rust functions, until it is dropped.
+/// A running execution that may call Rust functions. It ends when this value is dropped.
 pub(super) struct Execution {
     number: i64,
     calls: Arc<Calls>,
@@ -55,7 +56,7 @@ impl Execution {
         self.number
     }
 
-    /// Returns the error of the first function that failed.
+    /// Returns the error of the first function that failed; `None` if none failed.
     pub(super) fn failure(&self) -> Option<Problem> {
         locked(&self.calls.failed).clone()
     }
@@ -67,7 +68,7 @@ impl Drop for Execution {
     }
 }
 
-/// Calls a Rust function. The first argument and the first result are tokens.
+/// Answers a call of a Rust function by a program. The first argument and the first result of the call are tokens.
 pub(super) fn handler(call: &mut CustomCall<'_>) -> Result<(), Error> {
     let token = call.argument(0)?.elements::<i64>()?;
     let number = token.first().map_or(0, |token| token.saturating_abs());
@@ -79,7 +80,7 @@ pub(super) fn handler(call: &mut CustomCall<'_>) -> Result<(), Error> {
     };
     let function = place.and_then(|place| calls.functions.get(place));
     let function = function.ok_or_else(|| Error::argument("a call of an unknown function"))?;
-    // After a call that failed, no Rust function is called, as in other engines.
+    // After a Rust function has failed, call no further one in this execution, as in other engines.
     let before = locked(&calls.failed).clone();
     let answer = match before {
         Some(problem) => Err(problem),
@@ -102,7 +103,7 @@ pub(super) fn handler(call: &mut CustomCall<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the answer of a function to arguments of a call.
+/// Converts the arguments of a call to tensors, calls the function, and returns its results.
 fn answer(function: &HostFunction, arguments: &[ArrayRef<'_>]) -> Result<Vec<Tensor>, Problem> {
     let types = function.operands();
     if types.len() != arguments.len() {
@@ -113,7 +114,7 @@ fn answer(function: &HostFunction, arguments: &[ArrayRef<'_>]) -> Result<Vec<Ten
     function.run(&tensors.collect::<Result<Vec<_>, _>>()?)
 }
 
-/// Writes the results of a function behind the token.
+/// Writes the results of a function to the results of a call, after the token, which is the call's first result.
 fn write(results: &[Tensor], call: &mut CustomCall<'_>) -> Result<(), Error> {
     for (i, y) in results.iter().enumerate() {
         let to = call.result(i + 1)?.bytes();

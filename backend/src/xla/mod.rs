@@ -1,8 +1,8 @@
 //! Programs on the devices of XLA, the compiler of JAX.
 //!
-//! A function is written as StableHLO ([`crate::stablehlo`]); a plugin of XLA, which `tapeloom-pjrt` loads when the
-//! program runs, compiles the text and runs it. None of the passes on loops applies: XLA fuses, plans memory and
-//! generates code itself.
+//! A function is written as StableHLO ([`crate::stablehlo`]). A plugin of XLA, which `tapeloom-pjrt` loads at run time,
+//! compiles the text and runs it. None of the passes on loops applies: XLA fuses, plans memory and generates code
+//! itself.
 //!
 //! Arrays move between host and device only in [`DeviceArray::upload`], [`DeviceArray::download`] and [`Program::call`].
 
@@ -24,14 +24,15 @@ use crate::stablehlo;
 use tapeloom_ir::{Kind, Problem};
 use tapeloom_pjrt::{Code, ErrorKind};
 
-/// Returns the options for a text that a client in this process compiles. Plugins for CPUs call functions of this process.
+/// Returns the options for a text that a client in this process compiles. If the plugin is for CPUs, the text may call
+/// functions of this process.
 pub fn text_options(client: &Client) -> stablehlo::Options {
     let on_cpu = client.platform_name().is_ok_and(|name| name == "cpu");
     let calls = on_cpu && client.plugin().has_handlers();
     stablehlo::Options { custom_calls: calls, host_calls: calls, ..stablehlo::Options::default() }
 }
 
-/// Returns an error of the client or the plugin as a problem of a program.
+/// Converts an error of the client or the plugin to a [`Problem`].
 ///
 /// ```
 /// use tapeloom_backend::xla::{ClientError, problem};
@@ -40,7 +41,7 @@ pub fn text_options(client: &Client) -> stablehlo::Options {
 /// assert_eq!(problem(&ClientError::new(full, "out of memory")).kind, Kind::TooLarge);
 /// ```
 pub fn problem(error: &ClientError) -> Problem {
-    // Plugins put words of their own around the error messages of these functions, so search for the message in the
+    // Plugins add their own words to the error messages of the client's functions, so search for the message in the
     // text.
     if let Some(at) = error.message().find(client_functions::UNFINISHED) {
         let help = "allow more by `max_steps`, or see why the loop does not end";

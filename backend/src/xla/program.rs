@@ -24,12 +24,13 @@ pub struct Program {
     text: String,
     /// The values of the last parameters, which are held on the devices and not passed by calls.
     held: Vec<DeviceArray>,
-    /// The Rust functions that the program calls, by their numbers in the text. If there are any, the last parameter of the
-    /// text is the number of the execution.
+    /// The Rust functions that the program calls; a call's number in the text is its index in this list. If there are
+    /// any, the text has one more parameter at the end, the number of the execution.
     host_functions: Arc<[HostFunction]>,
 }
 
-/// Checks that an execution on a CPU can have its memory. A plugin ends the process if it cannot.
+/// Returns an error if the program is for a CPU and this computer has too little memory for an execution. Without this
+/// check, the plugin would end the process.
 fn fits_in_memory(client: &Client, executable: &Executable, name: &str) -> Result<(), Problem> {
     let on_host = client.platform_name().is_ok_and(|name| name == "cpu");
     let (true, Ok(memory)) = (on_host, executable.memory()) else { return Ok(()) };
@@ -44,19 +45,19 @@ fn fits_in_memory(client: &Client, executable: &Executable, name: &str) -> Resul
     }
 }
 
-/// Returns lists of arguments, one for each device, as slices.
+/// Returns lists of arguments, one list for each device, as slices.
 fn slices<'a>(lists: &'a [Vec<&'a Buffer>]) -> Vec<&'a [&'a Buffer]> {
     lists.iter().map(Vec::as_slice).collect()
 }
 
-/// An argument or a result with its division among the devices.
+/// The type of an argument or a result, and its division among the devices.
 struct Divided {
     ty: ArrayType,
     parts: Arc<Parts>,
 }
 
 impl Divided {
-    /// Returns the arguments or results, divided by the shardings that the program states.
+    /// Returns the arguments or results, divided by the partition specs `specs`.
     fn all(
         types: Vec<ArrayType>,
         specs: Option<(&Mesh, &[PartitionSpec])>,
@@ -76,8 +77,8 @@ impl Divided {
 }
 
 impl Program {
-    /// Compiles a function. An execution takes over the memory of the arguments for which `donated` is true; arguments
-    /// beyond the end of the list are kept.
+    /// Compiles a function. An execution takes over the memory of the arguments for which `donated` is true. It does
+    /// not take over the memory of arguments beyond the end of this list.
     ///
     /// # Errors
     /// [`Kind::Target`] for an equation that StableHLO cannot express, with the user's line, and for errors of the plugin.
@@ -106,7 +107,7 @@ impl Program {
         let results = Divided::all(results, specs(|all| &all.results))?;
         let devices = shardings.map(|all| devices_of(client, &all.mesh)).transpose()?;
         let text = stablehlo::text_for_client(module, func, options, donated)?;
-        // By default, XLA's plugins for CPUs ignore nan in maxima and minima, so switch that off.
+        // By default, XLA's plugins for CPUs ignore nan in maxima and minima, so disable this default.
         let options = match client.platform_name().as_deref() {
             Ok("cpu") => CompileOptions::new()
                 .xla_option("xla_cpu_enable_fast_min_max", OverrideValue::Bool(false)),
@@ -141,7 +142,8 @@ impl Program {
         })
     }
 
-    /// Copies tensors to the devices, as the values of the last parameters of all calls.
+    /// Copies tensors to the devices. They become the values of the program's last parameters in all calls, which then
+    /// do not pass them.
     ///
     /// # Errors
     /// [`Kind::Arguments`] if they do not fit the parameters; [`Kind::Target`] for errors of the plugin.
@@ -153,7 +155,7 @@ impl Program {
         Ok(())
     }
 
-    /// Copies arguments to the devices, divided as the program needs them.
+    /// Copies arguments to the devices, each divided among the devices as the program needs it.
     ///
     /// # Errors
     /// As [`Program::call`].
@@ -162,7 +164,7 @@ impl Program {
         self.upload_from(0, args.iter().copied())
     }
 
-    /// Copies tensors to the devices, as the values of the parameters from number `first` on.
+    /// Copies tensors to the devices, as arguments for the parameters from number `first` on.
     fn upload_from<'a>(
         &self,
         first: usize,
@@ -185,9 +187,9 @@ impl Program {
         results.iter().map(DeviceArray::download).collect()
     }
 
-    /// Starts an execution with arrays on the devices, and returns its results, which stay there. The call may return before
-    /// the results are computed; if too many executions are in flight, it first waits for the oldest. A program that calls Rust
-    /// functions has ended when the call returns.
+    /// Starts an execution with arrays on the devices, and returns its results, which stay on the devices. This
+    /// function may return before the results are computed; if too many executions are in flight, it first waits for
+    /// the oldest. If the program calls Rust functions, it waits until the program has ended.
     ///
     /// # Errors
     /// [`Kind::Arguments`] if the arguments do not fit the parameters; [`Kind::Callback`] if a Rust function that the program
@@ -195,7 +197,7 @@ impl Program {
     pub fn execute(&self, args: &[&DeviceArray]) -> Result<Vec<DeviceArray>, Problem> {
         self.fit(&args.iter().map(|x| x.ty()).collect::<Result<Vec<_>, _>>()?, 0)?;
         let devices = self.executable.devices();
-        // For each device, its parts of the arguments.
+        // For each device, the buffers with its parts of the arguments.
         let mut lists: Vec<Vec<&Buffer>> = vec![Vec::new(); devices.len()];
         for (i, (x, param)) in args.iter().copied().chain(&self.held).zip(&self.params).enumerate()
         {
@@ -207,7 +209,7 @@ impl Program {
             true => self.executable.execute(&slices(&lists)).map_err(|e| problem(&e))?,
             false => self.execute_with_host(lists)?,
         };
-        // For each result, its parts on the devices.
+        // For each result, the buffers with its parts on the devices.
         let mut parts: Vec<Vec<Buffer>> = self.results.iter().map(|_| Vec::new()).collect();
         for list in execution.results {
             parts.iter_mut().zip(list).for_each(|(parts, part)| parts.push(part));
@@ -218,9 +220,10 @@ impl Program {
         Ok(self.results.iter().zip(parts).map(result).collect())
     }
 
-    /// Runs the program, which calls Rust functions, to its end.
+    /// Runs a program that calls Rust functions, and waits until it has ended.
     ///
-    /// It waits because the functions' errors, with the user's lines, are those of this call, as in other engines.
+    /// It waits so that this call can return the errors of the Rust functions, with the user's lines, as in other
+    /// engines.
     fn execute_with_host(&self, lists: Vec<Vec<&Buffer>>) -> Result<Execution, Problem> {
         let devices = self.executable.devices();
         let host = host_calls::Execution::begin(&self.host_functions, devices.len() > 1);
@@ -240,7 +243,7 @@ impl Program {
         }
     }
 
-    /// Returns the error for an argument that is not divided among the devices as the program needs it.
+    /// Returns the error for argument number `i`, which is not divided among the devices as the program needs it.
     fn divided_otherwise(&self, i: usize, x: &DeviceArray) -> Problem {
         let param = &self.params[i];
         let part = ArrayType::new(param.ty.dtype, param.parts.shape());
@@ -258,12 +261,12 @@ impl Program {
         )
     }
 
-    /// Returns the types of the parameters, those of held tensors included.
+    /// Returns the types of all parameters, including those whose values are held on the devices.
     pub(super) fn params(&self) -> impl Iterator<Item = &ArrayType> {
         self.params.iter().map(|param| &param.ty)
     }
 
-    /// Returns the text that the plugin compiled.
+    /// Returns the StableHLO text that the plugin compiled.
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -274,13 +277,13 @@ impl Program {
         self.executable.optimized_program().ok()?.operations()
     }
 
-    /// Returns pairs of an argument and a result by their numbers, where the result takes over the argument's memory;
-    /// `None` if the plugin does not show the optimized program.
+    /// Returns pairs (argument number, result number) in which the result takes over the argument's memory; `None` if
+    /// the plugin does not show the optimized program.
     pub(super) fn aliases(&self) -> Option<Vec<(usize, usize)>> {
         self.executable.optimized_program().ok()?.aliases()
     }
 
-    /// Returns the memory of an execution; `None` if the plugin does not state it.
+    /// Returns the memory that an execution needs; `None` if the plugin does not state it.
     pub(super) fn memory(&self) -> Option<ExecutionMemory> {
         self.executable.memory().ok()
     }
@@ -290,7 +293,8 @@ impl Program {
         &self.client
     }
 
-    /// Checks the types of arguments for the parameters from number `first` on that are not held.
+    /// Checks the types of arguments for the parameters from number `first` on, without the last parameters whose
+    /// values are held on the devices.
     fn fit(&self, args: &[&ArrayType], first: usize) -> Result<(), Problem> {
         let wrong = |message| Err(Problem::new(Kind::Arguments, message, ""));
         let (want, got) = (self.params.len() - first - self.held.len(), args.len());

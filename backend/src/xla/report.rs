@@ -16,8 +16,7 @@ pub struct Report {
     pub client: String,
     /// The program as StableHLO, which the plugin compiled.
     pub text: String,
-    /// The functions of this process that the program calls, by their names, each with the number of its calls in the
-    /// text.
+    /// The functions of this process that the program calls, by name, each with the number of its calls in the text.
     pub calls: BTreeMap<String, usize>,
     /// For each operation of HLO, the number of times that it occurs in the program that the plugin optimized. `None` if
     /// the plugin does not show that program.
@@ -26,7 +25,8 @@ pub struct Report {
     pub arguments: Vec<Argument>,
     /// The types of the tensors that the closure captured, which were copied to the device when the program was compiled.
     pub captured: Vec<ArrayType>,
-    /// The memory of a call that may take over the memory of all arguments; `None` if the plugin does not state it.
+    /// The memory that a call needs if it may take over the memory of all arguments; `None` if the plugin does not
+    /// state it.
     pub memory: Option<ExecutionMemory>,
     /// The time in which this library wrote the text.
     pub write: Duration,
@@ -38,17 +38,17 @@ pub struct Report {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Argument {
-    /// The path in the tree of arguments, such as `argument.0`.
+    /// The argument's path in the tree of arguments, such as `argument.0`.
     pub path: String,
-    /// Shape and dtype.
+    /// The argument's shape and dtype.
     pub ty: ArrayType,
-    /// The number of the result that may lie in the argument's memory, if the call is given the last handle of the
-    /// argument. `None` if no result may, or if the plugin does not show the optimized program.
+    /// The number of the result that may take over the argument's memory, if the caller passes the last handle of the
+    /// argument. `None` if no result may take it over, or if the plugin does not show the optimized program.
     pub result: Option<usize>,
 }
 
-/// Compiles a function, whose arguments have these `paths`, and describes the program. Parameters beyond the paths are
-/// captured tensors.
+/// Compiles a function, and returns a report about the compiled program. `paths` names the function's first parameters;
+/// the other parameters are captured tensors.
 ///
 /// # Errors
 /// As [`Program::compile`].
