@@ -1,10 +1,10 @@
-//! The C header of an object.
+//! The text of the C header of an object file.
 
 use super::{ABI, Field, Object, Options};
 use std::fmt::Write;
 use tapeloom_ir::Dtype;
 
-/// The declarations that all headers share, for a program with several of them.
+/// The declarations that all headers have in common. They are guarded, so that a program can include several headers.
 const SHARED: &str = r#"#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -102,8 +102,8 @@ pub(super) fn text(object: &Object) -> String {
     text
 }
 
-/// Returns the options that follow the object in the command of a linker: the library `tapeloom-runtime` and the C
-/// library, as far as the object needs them.
+/// Returns the options that must follow the object in a linker's command. They name the libraries that the object
+/// needs: `tapeloom-runtime`, the C library, or none.
 pub(super) fn link_options(object: &Object) -> String {
     match (object.undefined.is_empty(), object.needs_runtime()) {
         (true, _) => String::new(),
@@ -112,7 +112,7 @@ pub(super) fn link_options(object: &Object) -> String {
     }
 }
 
-/// Returns a sentence on the libraries that an object needs.
+/// Returns a sentence for the header that names the libraries that an object needs.
 fn link(object: &Object) -> String {
     match link_options(object).as_str() {
         "" => "It needs no library".to_owned(),
@@ -120,11 +120,12 @@ fn link(object: &Object) -> String {
     }
 }
 
-/// The word for an argument in the texts of objects.
+/// The word by which the texts of objects name an argument.
 pub(super) const ARGUMENT: &str = "argument";
 
 impl Object {
-    /// Returns the arguments and then the results, each with the word for it in texts: `argument` or `result`.
+    /// Returns the arguments and then the results, each with the word that names it in texts, such as `argument` or
+    /// `result`.
     pub(super) fn fields(&self) -> impl Iterator<Item = (&Field, &'static str)> {
         let arguments = self.arguments.iter().map(|field| (field, ARGUMENT));
         let results = self.results.iter().map(|field| match (self.block_rows, field.per_row) {
@@ -135,8 +136,8 @@ impl Object {
         arguments.chain(results)
     }
 
-    /// Returns sentences for the documentation of the entry: in which order the terms of sums over rows are added.
-    /// `None` if there are no such sums.
+    /// Returns sentences for the documentation of the entry that say in which order the terms of sums over rows are
+    /// added. `None` if no result is such a sum.
     pub(super) fn order_of_sums(&self) -> Option<String> {
         let rows = self.block_rows.filter(|_| self.results.iter().any(|field| !field.per_row))?;
         Some(format!(
@@ -158,7 +159,7 @@ fn c_type(dtype: Dtype) -> &'static str {
     }
 }
 
-/// Returns an identifier of C for a path such as `argument.0.weights[2]`, which differs from those of `taken`.
+/// Returns an identifier of C, made from a path such as `argument.0.weights[2]`, that is not in `taken`.
 pub(super) fn identifier(path: &str, taken: &[String]) -> String {
     let words = path.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
     let mut name = words.collect::<Vec<_>>().join("_");

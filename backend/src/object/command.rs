@@ -1,4 +1,4 @@
-//! The command of a crate that makes the objects of its functions.
+//! The command by which a crate compiles its functions to object files.
 
 #![expect(clippy::print_stdout, reason = "the report of a command")]
 
@@ -21,8 +21,8 @@ usage: [--out FOLDER] [--triple TRIPLE] [--isa baseline|avx2|avx512] [--list] [N
 
 type Make<'f> = Box<dyn Fn(Options) -> Result<Object, String> + 'f>;
 
-/// A command that makes objects: the `main` of a program beside the functions of a crate. The machine, the folder and the
-/// names are arguments of the program.
+/// A command that makes objects. It is the `main` of a program that a crate has beside its functions. The machine, the
+/// output folder and the names of functions are command-line arguments.
 ///
 /// ```text
 /// cargo run --release --bin objects -- --triple x86_64-unknown-linux-gnu --isa avx2 --out target
@@ -34,10 +34,11 @@ pub struct Command<'f> {
     functions: Vec<(String, Make<'f>)>,
 }
 
-/// The arguments of the program.
+/// The parsed command-line arguments.
 struct Arguments {
     folder: PathBuf,
-    /// The options for all objects of the command: the machine. The name in them is replaced by that of each function.
+    /// The machine for all objects of the command. The `name` in these options is replaced by the name of each
+    /// function.
     machine: Options,
     list: bool,
     help: bool,
@@ -50,8 +51,8 @@ impl<'f> Command<'f> {
         Command::default()
     }
 
-    /// Adds a function. `make` returns its object for options with this name and the machine that the user of the command
-    /// chose.
+    /// Adds a function. `make` returns the function's object for options with this name and with the machine from the
+    /// command line.
     #[must_use]
     pub fn add<E: Display>(
         mut self,
@@ -63,7 +64,7 @@ impl<'f> Command<'f> {
         self
     }
 
-    /// Runs the command with the arguments of the program. Prints a line for each object, or the errors.
+    /// Runs the command with the command-line arguments of the process. Prints a line for each object, or the errors.
     pub fn run(&self) -> ExitCode {
         match self.run_with(std::env::args().skip(1)) {
             Ok(report) => {
@@ -77,11 +78,11 @@ impl<'f> Command<'f> {
         }
     }
 
-    /// Runs the command with these arguments and returns the report: a line for each object.
+    /// Runs the command with these arguments. Returns the report, which has a line for each object.
     ///
-    /// # Errors
-    /// [`Kind::Arguments`] for wrong arguments and for two functions of one name. [`Kind::Target`] with the errors of all
-    /// functions whose objects could not be made; the others are made. [`Kind::File`] if a file cannot be written.
+    /// [`Kind::Arguments`] for wrong arguments, and if two functions have the same name. [`Kind::Target`], with all
+    /// errors, if objects of some functions could not be made; the objects of all other functions are made.
+    /// [`Kind::File`] if a file cannot be written.
     ///
     /// ```
     /// use tapeloom_backend::object::Command;
@@ -180,7 +181,7 @@ fn wrong(message: String, help: impl Into<String>) -> Problem {
     Problem::new(Kind::Arguments, message, help)
 }
 
-/// Returns the line of the report about an object: its file, its memory, and the functions that must be linked behind it.
+/// Returns the report's line about an object: its file, its memory, and the functions that must be linked with it.
 fn line(object: &Object, folder: &Path) -> String {
     let file = folder.join(format!("{}.o", object.name()));
     let linked = match object.undefined() {

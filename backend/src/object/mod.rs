@@ -1,7 +1,7 @@
-//! Objects: compiled functions that are shipped without this library, to programs in C and in languages that call C.
+//! Objects: compiled functions in object files, which C and languages that call C can use without this library.
 //!
-//! [`compile`] returns an [`Object`]: a relocatable file in the format ELF, with the text of a C header, of a Python module and
-//! of a Rust module.
+//! [`compile`] returns an [`Object`]: a relocatable file in the ELF format, with the texts of a C header, a Python
+//! module and a Rust module.
 //!
 //! ```
 //! use tapeloom_backend::object::{self, Interface};
@@ -19,22 +19,23 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! [`compile_rows`] makes an object whose number of rows is an argument, from the programs of a block of rows and of one row.
+//! [`compile_rows`] makes an object for a function of one row, whose number of rows is an argument of each call. Its
+//! inputs are two programs: one for a block of rows, and one for a single row.
 //!
 //! # What an object contains
 //!
-//! The code is position independent, and calls nothing of this library. Captured tensors are read-only data. Functions such
-//! as `sin` and `pow` are parts of the object, where their source is a list of operations; products of matrices and sorts are loops.
-//! [`Object::undefined`] lists the functions that a linker must find: those of the C library (`fma` in code for the baseline of
-//! x86-64, `fmod`), and those of the library `tapeloom-runtime`: decompositions, Fourier transforms and functions whose source
-//! branches (`lgamma`, incomplete gamma functions, ..).
+//! The code is position independent, and calls nothing of this library. Captured tensors are read-only data. If the
+//! source of a function such as `sin` or `pow` is a list of operations, the function is part of the object. Products of
+//! matrices and sorts are loops. [`Object::undefined`] lists the functions that a linker must find. They are functions
+//! of the C library (`fma` in code for the baseline of x86-64, `fmod`), and of the library `tapeloom-runtime`:
+//! decompositions, Fourier transforms, and functions whose source branches (`lgamma`, incomplete gamma functions, ..).
 //!
-//! Results have the bits of machine code in memory, except those of products for which that calls the matrix library: their
-//! terms are added in another order.
+//! Results have the same bits as machine code in memory, except for products for which machine code in memory calls the
+//! matrix library: an object adds their terms in another order.
 //!
 //! # What an object cannot contain
 //!
-//! Calls of Rust functions, and limits on iterations. Each is an error with the user's line.
+//! Calls of Rust functions, and limits on iterations. Each of them is an error with the user's line.
 
 mod c_header;
 mod command;
@@ -57,11 +58,11 @@ pub use command::Command;
 pub use tapeloom_ir::Isa;
 pub use target_lexicon::Triple;
 
-/// The version of the calling convention of entries. It increases when code that calls objects of the previous version
-/// could not call new ones.
+/// The version of the calling convention of entries. It is increased if code that was written to call objects of the
+/// previous version cannot call new objects.
 pub const ABI: u32 = 1;
 
-/// The name of an object's entry, and the machine for which the object is compiled.
+/// The name of an object's entry (the function to call), and the machine for which the object is compiled.
 ///
 /// ```
 /// use tapeloom_backend::object::{Isa, Options};
@@ -71,17 +72,18 @@ pub const ABI: u32 = 1;
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Options {
-    /// The name of the entry, an identifier of C.
+    /// The name of the entry, which must be an identifier of C.
     pub name: String,
-    /// The machine: `x86_64` or `aarch64` with the format ELF.
+    /// The machine, which must be `x86_64` or `aarch64` with the ELF format.
     pub triple: Triple,
-    /// The instruction set that the object may use. The entry does not check that the machine has it: on a machine that
-    /// lacks an instruction, a call crashes.
+    /// The instruction set that the object may use. The entry does not check that the machine supports it: on a machine
+    /// that lacks an instruction, a call crashes.
     pub isa: Isa,
 }
 
 impl Options {
-    /// Returns the options of an object for machines like this one, with the instructions that all of them have.
+    /// Returns the options of an object for machines like this computer, restricted to the instructions that all such
+    /// machines have.
     pub fn new(name: impl Into<String>) -> Options {
         Options { name: name.into(), triple: Triple::host(), isa: Isa::Baseline }
     }
@@ -93,7 +95,7 @@ impl From<&str> for Options {
     }
 }
 
-/// Options of an object whose number of rows is an argument.
+/// Options of an object for which the number of rows is an argument of each call.
 ///
 /// ```
 /// use std::num::NonZeroUsize;
@@ -105,8 +107,8 @@ impl From<&str> for Options {
 pub struct RowOptions {
     /// The name of the entry and the machine.
     pub object: Options,
-    /// The number of rows of a block. By default 64, or a smaller power of two from 8 on, so that the memory of a block
-    /// remains in the cache ([`block_rows`]).
+    /// The number of rows that are computed together, as a block. `None` means 64, or a smaller power of two from 8 on,
+    /// so that the memory of a block remains in the cache ([`block_rows`]).
     #[doc(alias = "batch_size")]
     pub block_rows: Option<NonZeroUsize>,
 }
@@ -123,8 +125,8 @@ impl From<Options> for RowOptions {
     }
 }
 
-/// The arguments and results of a function: the paths under which its caller knows them, and the values of captured
-/// tensors.
+/// The arguments and results of a function by their paths (the names under which a caller knows them), and the values
+/// of captured tensors.
 #[derive(Clone, Debug)]
 pub struct Interface<'a> {
     /// The paths of the arguments.
@@ -135,12 +137,12 @@ pub struct Interface<'a> {
     pub captured: &'a [Tensor],
 }
 
-/// The arguments and results of a function of one row, as the callers of its object name them.
+/// The arguments and results of a function of one row, by the names that callers of the object use.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RowInterface {
-    /// The arguments: those of the row, and those that all rows share.
+    /// The arguments: of the row, or shared by all rows.
     pub arguments: Vec<RowField>,
-    /// The results: those that are stacked, and those that are summed over the rows.
+    /// The results: stacked for all rows, or summed over the rows.
     pub results: Vec<RowField>,
 }
 
@@ -149,8 +151,8 @@ pub struct RowInterface {
 pub struct RowField {
     /// The path in the tree of arguments or results.
     pub path: String,
-    /// Whether the array of the object has one part for each row, along its leading axis. Other arguments are shared by all
-    /// rows, and other results are sums over the rows.
+    /// Whether the array that the object takes or returns has one part for each row, along its leading axis. Other
+    /// arguments are shared by all rows, and other results are sums over the rows.
     pub per_row: bool,
 }
 
@@ -184,7 +186,7 @@ impl Field {
     }
 }
 
-/// A compiled function as a relocatable file, with all that its callers must know.
+/// A compiled function as a relocatable file, with the facts that its callers need.
 #[derive(Clone)]
 pub struct Object {
     options: Options,
@@ -198,7 +200,7 @@ pub struct Object {
 }
 
 impl Object {
-    /// Returns the name of the entry, and of the files.
+    /// Returns the name of the entry, which is also the name of the files without their extensions.
     pub fn name(&self) -> &str {
         &self.options.name
     }
@@ -213,8 +215,8 @@ impl Object {
         c_header::text(self)
     }
 
-    /// Returns a Python module with a function that calls the entry with arrays of numpy, through the shared library
-    /// `libNAME.so` beside it, which its first lines say how to make.
+    /// Returns a Python module with a function that calls the entry on numpy arrays. It loads the shared library
+    /// `libNAME.so` from its own folder; the first lines of the module say how to make this library.
     pub fn python(&self) -> String {
         python::text(self)
     }
@@ -224,12 +226,13 @@ impl Object {
         rust_module::text(self)
     }
 
-    /// Returns the names of the functions that the object calls and does not contain, sorted.
+    /// Returns the names of the functions that the object calls but does not contain, sorted.
     pub fn undefined(&self) -> &[String] {
         &self.undefined
     }
 
-    /// Returns whether the object calls functions of the library `tapeloom-runtime`, which must then be linked behind it.
+    /// Returns whether the object calls functions of the library `tapeloom-runtime`. This library must then follow the
+    /// object in the linker's command.
     pub fn needs_runtime(&self) -> bool {
         self.undefined.iter().any(|symbol| symbol.starts_with("tapeloom_"))
     }
@@ -243,16 +246,17 @@ impl Object {
     /// The alignment of the workspace in bytes.
     pub const ALIGNMENT: usize = 64;
 
-    /// Returns whether calls need an arena, because a loop of unknown length saves residuals.
+    /// Returns whether calls need an arena (memory that grows during a call), because a loop whose trip count is known
+    /// only at run time saves residuals.
     pub fn uses_arena(&self) -> bool {
         self.uses_arena
     }
 
-    /// If the number of rows is an argument of the entry (its first), returns the number of rows that are computed
-    /// together, as a block; otherwise `None`.
+    /// If the number of rows is an argument of the entry (then it is the first argument), returns the number of rows
+    /// that are computed together, as a block; otherwise `None`.
     ///
-    /// A sum over rows starts at 0. The sums of the whole blocks are added in order, then the values of the remaining
-    /// rows in order.
+    /// A sum over rows starts at 0. First the sums of the whole blocks are added in order, then the values of the
+    /// remaining rows in order.
     pub fn block_rows(&self) -> Option<NonZeroUsize> {
         self.block_rows
     }
@@ -296,7 +300,7 @@ impl fmt::Debug for Object {
     }
 }
 
-/// A function that is lowered to the loop program of an object.
+/// A function that is lowered to a loop program, ready to be compiled to an object.
 #[derive(Clone)]
 pub struct Lowered {
     program: Program,
@@ -307,8 +311,8 @@ pub struct Lowered {
 }
 
 impl Lowered {
-    /// Lowers a function. The values of its last parameters, `captured`, become data of the object. The options `code` choose
-    /// the machine model; objects have neither limits nor timers nor threads.
+    /// Lowers a function. The values of its last parameters, `captured`, become data of the object. Of the options
+    /// `code`, only the machine model is used; objects have no limits, timers and threads.
     ///
     /// # Errors
     /// Those of [`compile`](crate::compile()).
@@ -320,7 +324,7 @@ impl Lowered {
     ) -> Result<Lowered, Problem> {
         let (mut program, ..) = lowered(module, func, code, &NATIVE)?;
         OBJECT.run(&mut program, &mut Context::default())?;
-        // Machine code has no checks of bounds, so prove here that all accesses and loops are valid.
+        // Machine code checks no bounds at run time, so prove here that all accesses and loops are valid.
         crate::loop_ir::check(&program)?;
         let f = module.function(func);
         let arrays = |types: Vec<tapeloom_ir::Type>| -> Vec<ArrayType> {
@@ -349,12 +353,13 @@ impl fmt::Debug for Lowered {
     }
 }
 
-/// Compiles a function to an object. The options `code` choose the machine model; objects have neither limits nor timers nor
-/// threads.
+/// Compiles a function to an object. Of the options `code`, only the machine model is used; objects have no limits,
+/// timers and threads.
 ///
 /// # Errors
-/// [`Kind::Target`] if an object cannot contain what the function calls, with the user's line; if the name is no identifier
-/// of C; if there is no code for the triple. Otherwise those of [`compile`](crate::compile()).
+/// [`Kind::Target`], with the user's line, if the function calls anything that an object cannot contain; also if the
+/// name is no identifier of C, or code cannot be generated for the triple. Otherwise the errors of
+/// [`compile`](crate::compile()).
 pub fn compile(
     module: &Module,
     func: FuncId,
@@ -372,12 +377,13 @@ pub fn compile(
     object(Content::Whole(whole.part()), whole.machine, None, fields, options)
 }
 
-/// Compiles a function of one row to an object whose number of rows is an argument of the entry. `row` is the function, and
-/// `block` is the function of `rows` rows: its arguments and results with rows have a leading axis of that extent, and its
-/// other results are sums over these rows. Both have the types of arguments and results in the same order.
+/// Compiles a function of one row to an object whose number of rows is an argument of the entry. `row` is the function
+/// of one row. `block` is the function of `rows` rows: its arguments and results that have rows have a leading axis of
+/// that extent, and its other results are sums over these rows. The two functions have the same arguments and results
+/// in the same order.
 ///
 /// # Errors
-/// Those of [`compile`]; [`Kind::Dtype`] if a bool is summed.
+/// Those of [`compile`]; [`Kind::Dtype`] if the values of a bool result are to be summed.
 ///
 /// ```
 /// use tapeloom_backend::object::{self, Lowered, RowField, RowInterface};
@@ -439,7 +445,7 @@ pub fn compile_rows(
     object(content, row.machine, Some(rows), fields, options)
 }
 
-/// Returns the error for a sum of bools over rows. `path` is the result.
+/// Returns the error for a result of bools that is to be summed over rows; `path` names the result.
 pub fn bool_sum(path: &str, ty: &ArrayType) -> Problem {
     Problem::new(
         Kind::Dtype,
@@ -467,8 +473,8 @@ pub const BLOCK_ROWS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(63);
 /// one part for each row.
 type Fields = Vec<(String, ArrayType, bool)>;
 
-/// Emits machine code as an object. `fields` are the arguments and results of the entry. They are `None` if they do not
-/// match those of the program; that is reported as an internal error.
+/// Generates machine code as an object. `fields` are the arguments and results of the entry; `None` if they do not
+/// match the arguments and results of the program, which is an internal error.
 fn object(
     content: Content<'_>,
     machine: MachineModel,

@@ -1,4 +1,4 @@
-//! The Python module of an object: `ctypes` on a shared library, with numpy arrays in and out.
+//! The text of an object's Python module, which calls a shared library by `ctypes` and takes and returns numpy arrays.
 
 use super::{Field, Object, c_header::link_options};
 use std::fmt::Write;
@@ -83,7 +83,8 @@ def _aligned(bytes):
     return results[0] if len(results) == 1 else results
 "#;
 
-/// Functions of objects whose number of rows is an argument. In the lists of arrays, this number is `None`.
+/// The functions in the modules of objects whose number of rows is an argument. In the lists of shapes, `None` stands
+/// for this number.
 const ROWS: &str = r#"def _rows(given):
     """Returns the number of rows: the leading extent of the first array that has rows."""
     shapes = [np.shape(x) for x, (_, _, shape) in zip(given, _ARGUMENTS) if None in shape]
@@ -97,12 +98,12 @@ def _of_rows(fields, n):
 
 "#;
 
-/// The statements of a call that find the number of rows.
+/// The statements at the start of a call that determine the number of rows.
 const SIZES: &str = "    n = _rows(given)
     argument_fields, result_fields = _of_rows(_ARGUMENTS, n), _of_rows(_RESULTS, n)
 ";
 
-/// Returns the text of the module.
+/// Returns the text of the Python module.
 pub(super) fn text(object: &Object) -> String {
     let rows = |fields: &[Field]| {
         let mut text = String::new();
@@ -154,7 +155,7 @@ pub(super) fn text(object: &Object) -> String {
     replaced.iter().fold(MODULE.to_owned(), |text, (name, value)| text.replace(name, value))
 }
 
-/// Returns the dtype in numpy.
+/// Returns the numpy name of a dtype.
 fn numpy_type(dtype: Dtype) -> &'static str {
     match dtype {
         Dtype::Bool => "np.bool_",

@@ -1,4 +1,4 @@
-//! The Rust module of an object: a safe function around its entry.
+//! The text of an object's Rust module, which has a safe function around the object's entry.
 
 use super::c_header::{ARGUMENT, link_options};
 use super::{Field, Object};
@@ -56,7 +56,7 @@ pub fn @NAME@(
 }
 "#;
 
-/// The text of the error type in the module of an object for fixed shapes.
+/// The text of the error type in the Rust module of an object for fixed shapes.
 const FAILED: &str = r#"/// The status of a call that failed: 5 if the linked library lacks a routine, otherwise an error of the compiler.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Failed(pub i32);
@@ -68,7 +68,7 @@ impl std::fmt::Display for Failed {
 }
 "#;
 
-/// The text of the error type in the module of an object whose number of rows is an argument.
+/// The text of the error type in the Rust module of an object whose number of rows is an argument.
 const FAILED_OF_ROWS: &str = r#"/// The error of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Failed {
@@ -94,7 +94,7 @@ fn check_length(array: &'static str, expected: usize, found: usize) -> Result<()
 }
 "#;
 
-/// Returns the text of the module.
+/// Returns the text of the Rust module.
 pub(super) fn text(object: &Object) -> String {
     let [mut documentation, mut parameters, mut pointers, mut arguments, mut lengths] =
         [(); 5].map(|()| String::new());

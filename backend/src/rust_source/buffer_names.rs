@@ -1,16 +1,16 @@
-//! Names for buffers and variables: the operations that compute their contents.
+//! Names for buffers and variables of the printed source: each is named after the operation that computes its contents.
 
 use super::scalar_codes;
 use crate::loop_ir::{Arg, BufferId, Expr, Kernel, ScalarId, Stmt, TapeStmt, VarId, visit};
 use cranelift_entity::SecondaryMap;
 use std::collections::BTreeSet;
 
-/// The name of a scalar that holds the length of a tape before a loop, which is the number of the first record of that
-/// loop.
+/// The name of a scalar that holds the length of a tape before a loop. This is the number of the first record that the
+/// loop will write (a record has the residuals of one iteration).
 pub(super) const FIRST_RECORD: &str = "first_record";
 
 /// Returns a name for each buffer: the operation that computes the first value stored in the buffer. `None` for a
-/// buffer without such an operation.
+/// buffer whose first value is not the result of an operation.
 pub(super) fn contents(kernel: &Kernel) -> SecondaryMap<BufferId, Option<&'static str>> {
     let mut definitions: SecondaryMap<ScalarId, Option<&Expr>> = SecondaryMap::new();
     let mut folds: SecondaryMap<VarId, Option<&'static str>> = SecondaryMap::new();
@@ -50,7 +50,7 @@ pub(super) fn contents(kernel: &Kernel) -> SecondaryMap<BufferId, Option<&'stati
     names
 }
 
-/// Returns a name for a variable into which values are combined.
+/// Returns a name for a variable into which a loop combines values by `code`.
 pub(super) fn of_fold(code: tapeloom_ir::Code) -> &'static str {
     match scalar_codes::name_of(code) {
         "larger" => "largest",
@@ -59,7 +59,7 @@ pub(super) fn of_fold(code: tapeloom_ir::Code) -> &'static str {
     }
 }
 
-/// Returns a noun for the result of a primitive.
+/// Returns a noun for the result of a primitive, such as `sum` for `add`.
 pub(super) fn noun(primitive: &str) -> String {
     let noun = match primitive {
         "add" | "reduce_sum" => "sum",

@@ -1,7 +1,9 @@
-//! One buffer for each value: buffers are split into their versions.
+//! Splits buffers into their versions (the values that a buffer holds one after the other), so that there is one buffer
+//! for each value.
 //!
 //! Lowering lets values whose lifetimes do not overlap share a buffer, and uses the buffer of a result for intermediate
-//! values. In Rust each value has a variable of its own, which is named by the operation that computes it.
+//! values. In printed Rust, each value has a variable of its own, which is named after the operation that computes the
+//! value.
 
 use super::declarations::is_local;
 use crate::loop_ir::{
@@ -10,11 +12,11 @@ use crate::loop_ir::{
 use std::collections::{BTreeMap, BTreeSet};
 use tapeloom_ir::OrderedMap;
 
-/// Gives each version of a buffer a buffer of its own, unless the version keeps elements of an earlier version.
+/// Gives each version of a buffer its own buffer, unless the version keeps elements of an earlier version.
 pub(super) fn split(kernel: &mut Kernel) {
     let mut carried: BTreeSet<BufferId> = BTreeSet::new();
-    // The version that the last statement writes. Versions are not numbered in the order of statements, so the largest
-    // number need not be the last version.
+    // For each buffer, the version that the last statement writes. Versions are not numbered in the order of
+    // statements, so this need not be the version with the largest number.
     let mut last: BTreeMap<BufferId, u32> = BTreeMap::new();
     visit(&kernel.body, &mut |stmt| {
         stmt.accesses(&mut |access| {
@@ -36,8 +38,8 @@ pub(super) fn split(kernel: &mut Kernel) {
         {
             continue;
         }
-        // For each version, its group: the first version of the chain in which each version keeps elements of the one
-        // before.
+        // For each version, its group. If a version keeps elements of an earlier version, it is in the group of that
+        // version. A group is named by its first version.
         let versions = kernel.versions[id].clone();
         let mut groups: Vec<u32> = vec![0];
         for (i, version) in versions.iter().enumerate() {
@@ -58,7 +60,7 @@ pub(super) fn split(kernel: &mut Kernel) {
     kernel.rewrite(|_, body| *body = Renamed(&fresh).block(body));
 }
 
-/// Replaces the buffers of versions.
+/// A rewriter that replaces each buffer version by its new buffer.
 struct Renamed<'a>(&'a OrderedMap<BufferVersion, BufferId>);
 
 impl Rewriter for Renamed<'_> {

@@ -1,5 +1,5 @@
-//! The declarations of a kernel's buffers: which buffers are numbers or arrays in Rust, and in front of which statement
-//! they are declared.
+//! The declarations of a kernel's buffers in Rust: whether a buffer is a number or an array, and in front of which
+//! statement it is declared.
 
 use crate::loop_ir::{Arg, BufferId, Extent, Kernel, Place, Stmt, visit};
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,25 +7,25 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The way in which a local buffer is declared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Declaration {
-    /// `let x = value;` in place of the first store of a number.
+    /// `let x = value;`, which replaces the first store of a number.
     AtStore,
-    /// `let x: f64;` in front of a statement that stores the number before it reads it.
+    /// `let x: f64;`, in front of a statement that stores the number before it reads it.
     Deferred,
-    /// `let x = 0.0;`, or an array of zeros.
+    /// `let x = 0.0;`, or the same with an array of zeros.
     Zeros,
 }
 
 /// The declarations of a kernel's local buffers.
 #[derive(Default)]
 pub(super) struct Declarations {
-    /// The declared buffers, by the statement in front of which the declaration is printed.
+    /// The declared buffers, keyed by the statement in front of which the declarations are printed.
     places: BTreeMap<*const Stmt, Vec<(BufferId, Declaration)>>,
 }
 
 impl Declarations {
-    /// Finds the place of each declaration: the innermost block with all accesses to the buffer. A buffer that may keep a
-    /// value from one iteration of a loop to the next is declared outside of the loop, and so are arrays, which are
-    /// allocated once.
+    /// Finds the place of each declaration: in the innermost block that contains all accesses to the buffer. If a
+    /// buffer may keep a value from one iteration of a loop to the next, it is declared outside of the loop. Arrays of
+    /// zeros are also declared outside of loops, so that they are allocated only once.
     pub(super) fn of(kernel: &Kernel) -> Declarations {
         let local = |id: &BufferId| is_local(kernel, *id);
         let all: BTreeSet<BufferId> = kernel.buffers.keys().filter(local).collect();
@@ -35,7 +35,7 @@ impl Declarations {
         found
     }
 
-    /// Returns the buffers that are declared in front of a statement.
+    /// Returns the buffers to declare in front of a statement.
     pub(super) fn at(&self, stmt: &Stmt) -> &[(BufferId, Declaration)] {
         self.places.get(&std::ptr::from_ref(stmt)).map_or(&[], Vec::as_slice)
     }
@@ -62,9 +62,9 @@ impl Declarations {
         }
     }
 
-    /// Places the declarations of those buffers of `wanted` that the block accesses. `end` has the buffers that are
-    /// read behind the block's last statement (by the head of a `while`). Returns the buffers that have to be declared
-    /// outside of the loop around the block.
+    /// Places the declarations of the buffers of `wanted` that the block accesses. `end` has the buffers that are read
+    /// after the block's last statement, by the head of a `while`. Returns the buffers that must be declared outside of
+    /// the loop around the block.
     fn block(
         &mut self,
         kernel: &Kernel,
@@ -75,7 +75,7 @@ impl Declarations {
     ) -> BTreeSet<BufferId> {
         let mut stmts = Vec::new();
         flatten(block, &mut stmts);
-        // For each buffer, the statements that access it.
+        // For each buffer, the positions in `stmts` of the statements that access it.
         let mut accesses: BTreeMap<BufferId, Vec<usize>> = BTreeMap::new();
         for (i, stmt) in stmts.iter().enumerate() {
             for buffer in accessed(stmt).into_iter().filter(|b| wanted.contains(b)) {
@@ -125,8 +125,8 @@ impl Declarations {
     }
 }
 
-/// Appends the statements of a block. The statements inside a nest are appended in place of the nest, because a nest is
-/// no scope in Rust.
+/// Appends the statements of a block to `out`. A nest is replaced by the statements in it, because a nest is no scope
+/// in Rust.
 fn flatten<'a>(block: &'a [Stmt], out: &mut Vec<&'a Stmt>) {
     for stmt in block {
         match stmt {
@@ -136,7 +136,7 @@ fn flatten<'a>(block: &'a [Stmt], out: &mut Vec<&'a Stmt>) {
     }
 }
 
-/// Returns whether a buffer is a local variable: neither an argument nor a result nor a part of a record.
+/// Returns whether a buffer is a local variable: it is no argument, no result and no field of a tape record.
 pub(super) fn is_local(kernel: &Kernel, buffer: BufferId) -> bool {
     match kernel.buffers[buffer].place {
         Place::Workspace(_) | Place::Private(_) | Place::Unplaced => true,
@@ -156,7 +156,7 @@ fn accessed(stmt: &Stmt) -> BTreeSet<BufferId> {
     buffers
 }
 
-/// Returns whether a buffer that only this statement accesses may be declared in one of the statement's blocks.
+/// Returns whether a buffer that only `stmt` accesses may be declared in one of the statement's blocks.
 fn may_contain(kernel: &Kernel, stmt: &Stmt, buffer: BufferId) -> bool {
     let touches = |block: &[Stmt]| block.iter().any(|stmt| accessed(stmt).contains(&buffer));
     match stmt {
@@ -172,8 +172,8 @@ fn may_contain(kernel: &Kernel, stmt: &Stmt, buffer: BufferId) -> bool {
     }
 }
 
-/// Returns the blocks of a statement in which a buffer may be declared. Each comes with the buffers that are accessed
-/// behind the block's last statement.
+/// Returns the blocks of a statement in which a buffer may be declared, each with the buffers that are accessed after
+/// the block's last statement.
 fn inner_blocks(stmt: &Stmt) -> Vec<(&[Stmt], Vec<BufferId>)> {
     let carries = stmt.carries().iter().flat_map(|c| [c.input.buffer, c.output.buffer]);
     let carried: Vec<BufferId> = carries.collect();
@@ -191,7 +191,7 @@ fn declaration(kernel: &Kernel, first: &Stmt, buffer: BufferId) -> Declaration {
     }
 }
 
-/// Returns whether a statement stores a number on every path before it reads it.
+/// Returns whether a statement, on every path through it, stores a number before it reads it.
 fn stores_first(stmt: &Stmt, buffer: BufferId) -> bool {
     let first = |block: &[Stmt]| {
         let first = block.iter().find(|stmt| accessed(stmt).contains(&buffer));

@@ -1,20 +1,20 @@
-//! Expressions of Rust as text: with the precedence of their outermost operator, so that parentheses stand only where they
-//! are needed.
+//! Expressions of Rust as text. Each has the precedence of its outermost operator, so that parentheses are printed only
+//! where they are needed.
 
 use crate::loop_ir::{BufferId, VarId};
 use std::collections::BTreeSet;
 use tapeloom_ir::{Dtype, Literal};
 
-/// The precedence of an expression's outermost operator, from the weakest to the strongest.
+/// The precedence of an expression's outermost operator. The variants are ordered from the weakest to the strongest.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Level {
-    /// `if c { x } else { y }`, which stands without parentheses only where no operator is beside it.
+    /// `if c { x } else { y }`, which needs parentheses wherever an operator is next to it.
     Branch,
     /// `x || y`
     Either,
     /// `x && y`
     Both,
-    /// `x < y` and the other comparisons, which do not associate.
+    /// `x < y` and the other comparisons, which cannot be chained.
     Comparison,
     /// `x | y`
     Or,
@@ -32,12 +32,12 @@ pub(super) enum Level {
     Cast,
     /// `-x`, `!x`, `*x`
     Unary,
-    /// Names, calls, elements and literals.
+    /// Names, calls, array elements and literals.
     Postfix,
 }
 
 /// The memory and the variables that an expression reads. If a statement writes one of them, the expression must not be
-/// printed behind that statement.
+/// printed after that statement.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Reads {
     pub(super) buffers: BTreeSet<BufferId>,
@@ -56,7 +56,7 @@ impl Reads {
 pub(super) struct Expression {
     text: String,
     level: Level,
-    /// The dtype, if the expression is a literal without a suffix: Rust cannot call a method on such a literal.
+    /// If the expression is a literal without a suffix: its dtype. Rust cannot call a method on such a literal.
     literal: Option<Dtype>,
     /// For a binary expression `x + y`: its operands and its operator, from which `x += y` can be printed.
     binary: Option<(String, &'static str, String)>,
@@ -84,7 +84,7 @@ impl Expression {
         Expression { literal, ..Expression::new(text, level) }
     }
 
-    /// Returns `x op y`.
+    /// Returns the expression `x op y`.
     pub(super) fn binary(
         x: Expression,
         op: &'static str,
@@ -92,7 +92,8 @@ impl Expression {
         level: Level,
     ) -> Expression {
         let compares = matches!(level, Level::Comparison | Level::Shift);
-        // Put a cast in parentheses: Rust parses `x as i64 < y` as the beginning of generic arguments.
+        // Put a cast in parentheses if it is the left side of a comparison: Rust parses `x as i64 < y` as the beginning
+        // of generic arguments.
         let left = match x.ends_with_a_type() && compares {
             true => format!("({})", x.text),
             false if compares || (x.literal.is_some() && y.literal.is_some()) => {
@@ -109,22 +110,22 @@ impl Expression {
         both
     }
 
-    /// Returns `-x` or `!x`.
+    /// Returns the expression `-x` or `!x`, by the operator `op`.
     pub(super) fn unary(op: &str, x: Expression) -> Expression {
-        // Put `-x` in parentheses: the compiler warns about `--x`.
+        // Put an operand `-x` in parentheses, because the compiler warns about `--x`.
         let level =
             if op == "-" && x.text.starts_with('-') { Level::Postfix } else { Level::Unary };
         let text = format!("{op}{}", x.suffixed().within(level));
         Expression { reads: x.reads, ..Expression::new(text, Level::Unary) }
     }
 
-    /// Returns `x as ty`.
+    /// Returns the expression `x as ty`.
     pub(super) fn cast(x: Expression, ty: &str) -> Expression {
         let text = format!("{} as {ty}", x.suffixed().within(Level::Cast));
         Expression { reads: x.reads, ..Expression::new(text, Level::Cast) }
     }
 
-    /// Returns `x.method(arguments)`.
+    /// Returns the expression `x.method(arguments)`.
     pub(super) fn method(x: Expression, method: &str, arguments: &[Expression]) -> Expression {
         let texts: Vec<&str> = arguments.iter().map(|a| a.text.as_str()).collect();
         let text =
@@ -132,19 +133,19 @@ impl Expression {
         Expression::atom(text).reading(&[&[x], arguments].concat())
     }
 
-    /// Returns `function(arguments)`.
+    /// Returns the expression `function(arguments)`.
     pub(super) fn call(function: &str, arguments: &[Expression]) -> Expression {
         let texts: Vec<&str> = arguments.iter().map(|a| a.text.as_str()).collect();
         Expression::atom(format!("{function}({})", texts.join(", "))).reading(arguments)
     }
 
-    /// Returns `if c { x } else { y }`. If `x` has the form `if c { a } else { b }` with the same condition, it is
-    /// replaced by `a`.
+    /// Returns the expression `if c { x } else { y }`. If `x` itself is `if c { a } else { b }` with the same
+    /// condition, it is replaced by `a`.
     pub(super) fn choice(c: Expression, x: Expression, y: Expression) -> Expression {
         let x = match &x.choice {
             Some((same, inner)) if *same == c.text => (**inner).clone(),
-            // If both sides are literals without a suffix, a method called on the result would not compile, so give one
-            // a suffix.
+            // If both sides were literals without a suffix, a method could not be called on the result, so give one of
+            // them a suffix.
             _ if y.literal.is_some() => x.suffixed(),
             _ => x,
         };
@@ -153,30 +154,30 @@ impl Expression {
         Expression { choice, ..Expression::new(text, Level::Branch) }.reading(&[c, x, y])
     }
 
-    /// Returns whether the expression is `x + y`.
+    /// Returns whether the expression is a sum `x + y`.
     pub(super) fn is_sum(&self) -> bool {
         matches!(self.binary, Some((_, "+", _)))
     }
 
-    /// Adds the memory and variables that the operands read to those of this expression.
+    /// Returns the expression, whose reads now include the memory and variables that the operands read.
     #[must_use]
     pub(super) fn reading(mut self, operands: &[Expression]) -> Expression {
         operands.iter().for_each(|x| self.reads.add(&x.reads));
         self
     }
 
-    /// Returns the text for a place where no operator is beside the expression, so that it needs no parentheses.
+    /// Returns the text of the expression without parentheses, for a place where no operator is next to it.
     pub(super) fn text(&self) -> &str {
         &self.text
     }
 
-    /// Returns the text for an operand of an operator of this level, in parentheses if the expression binds more
-    /// weakly.
+    /// Returns the text of the expression as an operand of an operator of this level: in parentheses if the expression
+    /// has a weaker operator.
     pub(super) fn within(self, level: Level) -> String {
         if self.level < level { format!("({})", self.text) } else { self.text }
     }
 
-    /// Returns the expression with the suffix of its type, if it is a literal: `2.0_f64`.
+    /// Returns the expression. If it is a literal, it gets the suffix of its type: `2.0_f64`.
     pub(super) fn suffixed(&self) -> Expression {
         match self.literal {
             Some(dtype) => Expression {
@@ -188,8 +189,8 @@ impl Expression {
         }
     }
 
-    /// Returns the text of a statement that assigns the expression to `place`, in the short form `place += y` if the
-    /// expression is `place + y`.
+    /// Returns the text of an assignment of the expression to `place`. If the expression is `place + y`, this is the
+    /// short form `place += y`.
     pub(super) fn assigned_to(&self, place: &str) -> String {
         match &self.binary {
             Some((x, op, y)) if x == place && COMPOUND.contains(op) => {
@@ -207,10 +208,10 @@ impl Expression {
     }
 }
 
-/// The operators `op` for which Rust has an assignment `op=`.
+/// The operators `op` for which Rust has an assignment operator `op=`.
 const COMPOUND: [&str; 8] = ["+", "-", "*", "/", "%", "|", "^", "&"];
 
-/// Removes the parentheses around the whole text, if there are any.
+/// Returns a text without the parentheses around the whole text, if it has such.
 fn bare(text: &str) -> &str {
     let Some(inside) = text.strip_prefix('(').and_then(|text| text.strip_suffix(')')) else {
         return text;
@@ -243,7 +244,7 @@ fn above(level: Level) -> Level {
     }
 }
 
-/// Returns the text of a constant, and whether the text has no suffix, so that Rust infers its type.
+/// Returns the text of a constant, and whether the text has no suffix, so that Rust infers the constant's type.
 fn literal_text(literal: Literal) -> (String, bool) {
     let Literal { dtype, bits } = literal;
     match dtype {
@@ -271,13 +272,13 @@ fn literal_text(literal: Literal) -> (String, bool) {
     }
 }
 
-/// Returns the text of an integer, and whether Rust infers its type. The least integer is printed as the constant
-/// `MIN`, because its digits without the minus sign overflow the type.
+/// Returns the text of an integer, and whether Rust infers its type. The least integer of a type is printed as the
+/// constant `MIN`, because its digits without the minus sign overflow the type.
 fn integer(x: i64, least: i64, ty: &str) -> (String, bool) {
     if x == least { (format!("{ty}::MIN"), false) } else { (x.to_string(), true) }
 }
 
-/// Returns the name of a float that has no digits: nan or an infinity.
+/// Returns the name of a float that cannot be written in digits (nan or an infinity); `None` for other floats.
 fn named(x: f64, ty: &str) -> Option<String> {
     let name = if x == f64::INFINITY {
         "INFINITY"
@@ -291,7 +292,7 @@ fn named(x: f64, ty: &str) -> Option<String> {
     Some(format!("{ty}::{name}"))
 }
 
-/// Returns the type of Rust with the elements of a dtype.
+/// Returns the Rust type of the elements of a dtype.
 pub(super) fn rust_type(dtype: Dtype) -> &'static str {
     dtype.name()
 }

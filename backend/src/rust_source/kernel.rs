@@ -1,4 +1,4 @@
-//! Functions of Rust: a kernel with its parameters and its body.
+//! Prints a kernel as a Rust function, with its parameters and its body.
 
 use super::Source;
 use super::buffer_names;
@@ -13,7 +13,7 @@ use std::fmt::Write;
 use tapeloom_ir::{ArrayType, Dtype, Problem, Tensor};
 use tapeloom_routines::Argsort;
 
-/// The longest line of a list of parameters or elements, in characters.
+/// A list of parameters or elements is broken into several lines if its line would be longer than this, in characters.
 const WIDTH: usize = 100;
 
 /// A parameter of a function: its name and its type.
@@ -30,7 +30,7 @@ pub(super) enum Slot {
     Output(usize),
 }
 
-/// Returns the parameters of a callee without its tapes: first the inputs whose memory no output takes over, then the
+/// Returns the parameters of a callee, except its tapes: first the inputs whose memory no output takes over, then the
 /// outputs.
 pub(super) fn slots(kernel: &Kernel) -> Vec<(Slot, BufferId)> {
     let mut inputs: Vec<(usize, BufferId)> = Vec::new();
@@ -48,7 +48,7 @@ pub(super) fn slots(kernel: &Kernel) -> Vec<(Slot, BufferId)> {
     inputs.chain(outputs.into_iter().map(|(n, id)| (Slot::Output(n), id))).collect()
 }
 
-/// Prefixes with `_` the parameters that the body does not name, so that the compiler does not warn about them.
+/// Prefixes the names of parameters that the body does not use with `_`, so that the compiler does not warn about them.
 fn mark_unused(parameters: &mut [Parameter], body: &str) {
     let words: BTreeSet<&str> = words(body).collect();
     for parameter in parameters {
@@ -58,7 +58,7 @@ fn mark_unused(parameters: &mut [Parameter], body: &str) {
     }
 }
 
-/// Writes the header of a function.
+/// Writes the header of a function to `text`.
 fn header(text: &mut String, start: &str, parameters: &[Parameter]) {
     *text += if parameters.len() > 7 { "#[allow(clippy::too_many_arguments)]\n" } else { "" };
     let all: Vec<String> =
@@ -76,7 +76,7 @@ fn header(text: &mut String, start: &str, parameters: &[Parameter]) {
     *text += ") {\n";
 }
 
-/// Returns the entry as a public function.
+/// Returns the text of the entry kernel as a public function.
 pub(super) fn entry(source: &mut Source<'_>) -> Result<String, Problem> {
     let program = source.program;
     let kernel = &program.entry;
@@ -144,12 +144,13 @@ pub(super) fn entry(source: &mut Source<'_>) -> Result<String, Problem> {
     Ok(text + &body + "}\n")
 }
 
-/// Returns the buffers of a kernel that are its arguments, or its results, with their numbers.
+/// Returns the buffers of a kernel that are arguments or results, each with its number. `number` selects which of the
+/// two.
 fn slots_of(kernel: &Kernel, number: fn(Place) -> Option<usize>) -> Vec<(usize, BufferId)> {
     kernel.buffers.iter().filter_map(|(id, b)| Some((number(b.place)?, id))).collect()
 }
 
-/// Returns a callee as a function.
+/// Returns the text of a callee as a private function.
 pub(super) fn callee(source: &mut Source<'_>, id: KernelId) -> Result<String, Problem> {
     let program = source.program;
     let kernel = &program.callees[id];
@@ -200,7 +201,8 @@ pub(super) fn callee(source: &mut Source<'_>, id: KernelId) -> Result<String, Pr
     Ok(text + &body + "}\n")
 }
 
-/// Returns the body of a function that sorts. Its two parameters are the elements and the sorted indices.
+/// Returns the body of a function that sorts. Its two parameters are the elements, and the array for the sorted
+/// indices.
 fn argsort(sort: Argsort, parameters: &[Parameter]) -> String {
     let Argsort { key, rows, n, columns, first, descending } = sort;
     let [x, places] = [0, 1].map(|i| parameters.get(i).map_or("", |p| p.name.as_str()));
@@ -213,7 +215,7 @@ fn argsort(sort: Argsort, parameters: &[Parameter]) -> String {
     };
     let order = if descending { "the largest first" } else { "the smallest first" };
     let nan = if is_float { "; nan counts as the largest" } else { "" };
-    // An array with one element is printed as a number, which has no slices to sort.
+    // An array with one element is printed as a number, which cannot be sorted as a slice.
     let is_number = |n: usize| rows * n * columns == 1;
     if is_number(n) && is_number(first) {
         return format!(
@@ -257,7 +259,7 @@ fn argsort(sort: Argsort, parameters: &[Parameter]) -> String {
     )
 }
 
-/// Returns the declaration of a captured tensor as a constant.
+/// Returns the declaration of a constant that holds a captured tensor.
 fn constant(name: &str, x: &Tensor) -> String {
     let ArrayType { dtype, .. } = x.ty();
     let of = rust_type(*dtype);
@@ -294,5 +296,5 @@ pub(super) fn zeros(dtype: Dtype, elements: usize) -> String {
     }
 }
 
-/// The largest number of elements of a local array on the stack; larger ones are vectors.
+/// The largest number of elements of a local array on the stack. Larger arrays are vectors.
 const SMALL: usize = 16;

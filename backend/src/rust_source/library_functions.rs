@@ -1,7 +1,8 @@
-//! Library functions in Rust: methods of the standard library, helpers, or the arithmetic of our own source.
+//! Prints library functions in Rust: as methods of the standard library, as helpers, or as the arithmetic of their own
+//! source.
 //!
-//! A function without any of these cannot be printed. A test lists the functions that cannot be printed, so that a new
-//! library function is either added here or to that list.
+//! A function for which none of these is possible cannot be printed. A test lists the functions that cannot be printed,
+//! so that a new library function is either added here or to that list.
 
 use super::expression::{Expression, Level};
 use super::math_helpers::{self, Helper, Helpers};
@@ -14,20 +15,21 @@ use tapeloom_ir::{Dtype, Literal};
 enum Form {
     /// A method of the standard library on the first operand.
     Method(&'static str),
-    /// A helper function with the operands.
+    /// A call of a helper function on the operands.
     Helper(&'static Helper),
     /// `x % y`
     Remainder,
-    /// `1 / √x`
+    /// `1 / √x`, for the operand `x`.
     InverseRoot,
     /// `x` to the power of half of the function's constant number.
     HalfPower,
-    /// A Rust function whose text repeats the operations recorded from this library's own implementation.
+    /// A Rust function whose text repeats the operations that were recorded from the function's own implementation in
+    /// this library.
     Recorded,
 }
 
-/// Returns the way in which a function is printed. `None` if the standard library lacks the function and its own source
-/// branches, so that its operations cannot be recorded.
+/// Returns the form in which a library function is printed. Returns `None` if the standard library lacks the function
+/// and the function's own source branches, so that its operations cannot be recorded.
 fn form(library: &Library) -> Option<Form> {
     Some(match library.name {
         "exp" => Form::Method("exp"),
@@ -74,7 +76,8 @@ pub fn is_printable(library: &Library) -> bool {
     form(library).is_some()
 }
 
-/// Returns the call of a library function on floats of this dtype; `None` if it cannot be printed.
+/// Returns the expression that calls a library function on floats of this dtype; `None` if the function cannot be
+/// printed.
 pub(super) fn call(
     helpers: &mut Helpers,
     library: &Library,

@@ -1,7 +1,8 @@
-//! Liveness of variables: removes assignments whose value no path reads, because the compiler of Rust warns about them.
+//! Liveness of variables: removes assignments whose value no path reads, because the Rust compiler warns about them.
 //!
-//! A *cell* is a variable or a local buffer. The analysis walks backwards; a loop is walked until the cells that are live at its
-//! start no longer change. The elements of an array are live together.
+//! A *cell* is a variable or a local buffer. The analysis walks backwards through the statements. It repeats the walk
+//! through a loop until the cells that are live at the loop's start no longer change. An array is one cell, so its
+//! elements are live together.
 
 use super::declarations::{Declarations, is_local, is_number};
 use crate::loop_ir::{
@@ -10,7 +11,7 @@ use crate::loop_ir::{
 };
 use std::collections::BTreeSet;
 
-/// A variable of Rust that statements assign.
+/// A variable in the printed Rust source that statements assign.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Cell {
     /// A variable of the loop program.
@@ -19,7 +20,7 @@ pub(super) enum Cell {
     Buffer(BufferId),
 }
 
-/// The variables and numbers whose initial value no path reads, so that they are declared without a value.
+/// The variables and numbers whose initial value no path reads. They are declared without a value.
 #[derive(Default)]
 pub(super) struct Unread {
     pub(super) vars: BTreeSet<VarId>,
@@ -49,7 +50,7 @@ pub(super) fn prune(kernel: &mut Kernel) {
                     Stmt::Store { held, .. } => {
                         is_local(kernel, held.buffer) && !read.contains(&held.buffer)
                     }
-                    // Move of a cursor to a record for reading: useless if the kernel reads nothing through this
+                    // A cursor is moved to a tape record to read it: useless if the kernel reads nothing through this
                     // cursor.
                     Stmt::Tape(TapeStmt::MoveCursor {
                         cursor,
@@ -79,13 +80,13 @@ pub(super) fn unread(kernel: &Kernel, declarations: &Declarations) -> Unread {
     walk.unread
 }
 
-/// Returns the address of a statement or a carry in memory. The address identifies the statement as long as the program
+/// Returns the address of a statement or a carry in memory. It identifies the statement or carry as long as the program
 /// is not changed.
 fn address_of<T>(x: &T) -> *const () {
     std::ptr::from_ref(x).cast()
 }
 
-/// Returns the buffers that a block reads or passes to the next iteration of a loop.
+/// Returns the buffers that a block reads, or that a loop in it passes to its next iteration.
 fn read_buffers(body: &[Stmt]) -> BTreeSet<BufferId> {
     let mut read = BTreeSet::new();
     visit(body, &mut |stmt| {
@@ -99,7 +100,7 @@ fn read_buffers(body: &[Stmt]) -> BTreeSet<BufferId> {
     read
 }
 
-/// Appends a flag for each statement in order and for each of its carries: whether it is useless.
+/// Appends to `flags`, for each statement in order and for each of its carries, whether it is useless.
 fn numbered(body: &[Stmt], useless: &BTreeSet<*const ()>, flags: &mut Vec<bool>) {
     for stmt in body {
         flags.push(useless.contains(&address_of(stmt)));
@@ -108,8 +109,8 @@ fn numbered(body: &[Stmt], useless: &BTreeSet<*const ()>, flags: &mut Vec<bool>)
     }
 }
 
-/// Removes the flagged statements and carries, and branches, nests and counted loops that have no statements left.
-/// Returns whether anything was removed.
+/// Removes the statements and carries whose flag is true. Also removes branches, nests and counted loops that have no
+/// statements left. Returns whether anything was removed.
 fn remove(body: &mut Vec<Stmt>, flags: &mut dyn Iterator<Item = bool>) -> bool {
     let mut changed = false;
     body.retain_mut(|stmt| {
@@ -132,13 +133,13 @@ fn remove(body: &mut Vec<Stmt>, flags: &mut dyn Iterator<Item = bool>) -> bool {
 struct Walk<'k> {
     kernel: &'k Kernel,
     declarations: Option<&'k Declarations>,
-    /// The assignments and carries whose value nothing reads, by address.
+    /// The addresses of the assignments and carries whose value nothing reads.
     useless: BTreeSet<*const ()>,
     unread: Unread,
 }
 
-/// Inserts the element if `holds` is true, otherwise removes it. The analysis walks over a loop several times, and the
-/// last walk decides.
+/// Inserts the element if `holds` is true, and otherwise removes it. The analysis walks over a loop several times, so
+/// that the last walk must decide.
 fn mark<T: Ord>(set: &mut BTreeSet<T>, element: T, holds: bool) {
     if holds {
         set.insert(element);
@@ -153,8 +154,8 @@ impl<'k> Walk<'k> {
         Walk { kernel, declarations, useless, unread }
     }
 
-    /// Computes liveness backwards through a block: `live` has the cells that are read behind the block, and becomes
-    /// the cells that are read from its start on.
+    /// Computes liveness backwards through a block. Before the call, `live` has the cells that are read after the
+    /// block; after the call, the cells that are read from the block's start on.
     fn block(&mut self, body: &[Stmt], live: &mut Live) {
         for stmt in body.iter().rev() {
             self.statement(stmt, live);
@@ -190,8 +191,8 @@ impl<'k> Walk<'k> {
                 self.reads(stmt, live);
             }
             Stmt::While { head, condition, carries, body, .. } => {
-                // `live` becomes the cells that are live behind the head, where either the body or the code after the
-                // loop follows.
+                // From here on, `live` has the cells that are live after the head of the `while`: those of the body,
+                // and those of the code after the loop.
                 live.extend(cell_of(*condition));
                 loop {
                     let mut start = live.clone();
@@ -221,7 +222,7 @@ impl<'k> Walk<'k> {
                 }
             }
             Stmt::Store { held, guard, .. } if is_local(self.kernel, held.buffer) => {
-                // A store of one element does not end the lifetime of an array: its other elements keep their values.
+                // A store of one element does not end the liveness of the array: the other elements keep their values.
                 let cell = Cell::Buffer(held.buffer);
                 let keeps = guard.is_some() || !is_number(self.kernel, held.buffer);
                 let needed = if keeps { live.contains(&cell) } else { live.remove(&cell) };
@@ -245,21 +246,21 @@ impl<'k> Walk<'k> {
         }
     }
 
-    /// Adds the cells that a statement reads, without those that its inner blocks read.
+    /// Adds the cells that a statement itself reads to `live`, without the cells that its inner blocks read.
     fn reads(&self, stmt: &Stmt, live: &mut Live) {
         stmt.args(&mut |arg| live.extend(cell_of(arg)));
         if let Stmt::Let { expr: Expr::Load { held, .. }, .. } = stmt {
             live.insert(Cell::Buffer(held.buffer));
         }
-        // A call gets references to its numbers, also to those that it only writes, so they must be initialized before
+        // A call gets references to its numbers, even to those that it only writes, so they must be initialized before
         // the call.
         for view in stmt.shape().views.into_iter().flatten() {
             live.insert(Cell::Buffer(view.held.buffer));
         }
     }
 
-    /// Computes liveness backwards through carries, which pass values to the next iteration: `live` has the cells that
-    /// are read after the carries, and becomes those that are read before them.
+    /// Computes liveness backwards through carries, which pass values to the next iteration. Before the call, `live`
+    /// has the cells that are read after the carries; after the call, the cells that are read before them.
     fn before_carries(&mut self, carries: &[Carry], live: &mut Live) {
         for carry in carries.iter().rev() {
             let (to, from) = (carry.input.buffer, carry.output.buffer);

@@ -1,7 +1,7 @@
-//! Helper functions of the text: each is printed once, in a module `math`, if the program needs it.
+//! Helper functions of the printed source. If the program needs a helper, it is printed once, in a module `math`.
 //!
-//! A row has the function for one dtype, with `T` for the type of its elements, `UNSIGNED` and `SIGNED` for the integer types
-//! of the same width, and `NAME` for its name.
+//! The text of a helper is written for any dtype: `T` stands for the type of its elements, `UNSIGNED` and `SIGNED` for
+//! the integer types of the same width, and `NAME` for the helper's name.
 
 use tapeloom_ir::Dtype;
 
@@ -9,7 +9,7 @@ use tapeloom_ir::Dtype;
 #[derive(Debug)]
 pub(super) struct Helper {
     name: &'static str,
-    /// The dtype whose helper has no suffix in its name; helpers for other dtypes have the dtype as a suffix.
+    /// The dtype for which the helper's name has no suffix. For other dtypes, the suffix is the dtype.
     usual: Dtype,
     text: &'static str,
 }
@@ -139,7 +139,7 @@ pub(super) struct Helpers {
 }
 
 impl Helpers {
-    /// Returns the path of a helper for this dtype, such as `math::sign`, and adds its text to the module.
+    /// Returns the path of a helper for this dtype, such as `math::sign`, and adds the helper to the module.
     pub(super) fn of(&mut self, helper: &Helper, dtype: Dtype) -> String {
         let ty = dtype.name();
         let name = name(helper.name, dtype, helper.usual);
@@ -152,7 +152,7 @@ impl Helpers {
         self.add(&name, || text)
     }
 
-    /// Adds a function of this name, unless the module already has it. Returns the function's path.
+    /// Adds a function with this name to the module, unless the module already has it. Returns the function's path.
     pub(super) fn add(&mut self, name: &str, text: impl FnOnce() -> String) -> String {
         if !self.wanted.iter().any(|(known, _)| known == name) {
             self.wanted.push((name.to_owned(), text()));
@@ -179,7 +179,7 @@ impl Helpers {
     }
 }
 
-/// Returns the name of a helper for a dtype: `name`, with the dtype as a suffix unless it is the usual one.
+/// Returns the name of a helper for a dtype: `name`, with the dtype as a suffix unless the dtype is `usual`.
 pub(super) fn name(name: &str, dtype: Dtype, usual: Dtype) -> String {
     if dtype == usual { name.to_owned() } else { format!("{name}_{dtype}") }
 }

@@ -1,8 +1,9 @@
-//! Programs as Rust source: functions of the standard library alone, which a person can read, audit and copy into a crate.
+//! Programs as Rust source that uses only the standard library. A person can read and audit the source, and copy it
+//! into a crate.
 //!
-//! The text is written from the loop program, before loops are cut for vectors and threads, by the pass list
-//! [`RUST_SOURCE`]. Results agree with those of machine code to rounding: functions such as `exp`
-//! are those of the standard library, and sums are added in the order of the text.
+//! The text is written from the loop program, which the pass list [`RUST_SOURCE`] prepares: its loops are not cut for
+//! vectors and threads. Results agree with those of machine code except for rounding: functions such as `exp` are those
+//! of the standard library, and sums are added in the order of the text.
 //!
 //! ```
 //! use tapeloom_backend::{Options, rust_source};
@@ -35,8 +36,8 @@
 //! | kernels that are called | private functions |
 //! | contractions, sorts | loops, a stable sort |
 //!
-//! Not expressible are calls of Rust functions and of library routines, limits of iterations, and functions that the standard
-//! library lacks and whose own source branches. Each is an error with the user's line.
+//! Rust source cannot express calls of Rust functions and of library routines, limits of iterations, and functions that
+//! the standard library lacks and whose source in this library branches. Each is an error with the user's line.
 
 mod buffer_names;
 mod buffer_versions;
@@ -71,8 +72,8 @@ use tapes::Tapes;
 
 pub use library_functions::is_printable;
 
-/// The arguments and results of a function: the paths under which its caller knows them, and the values of captured
-/// tensors.
+/// The arguments and results of a function by their paths (the names under which a caller knows them), and the values
+/// of captured tensors.
 #[derive(Clone, Debug)]
 pub struct Interface<'a> {
     /// The paths of the arguments.
@@ -81,11 +82,11 @@ pub struct Interface<'a> {
     pub results: Vec<String>,
     /// The values of the function's last parameters, which become constants.
     pub captured: &'a [Tensor],
-    /// The user's line that asked for the Rust source, for errors.
+    /// The user's line that asked for the Rust source. Errors name this line.
     pub line: Loc,
 }
 
-/// The program whose text is written, and the parts of the text that functions share.
+/// The program to print, and the parts of the text that all functions share.
 struct Source<'a> {
     program: &'a Program,
     plan: &'a Plan,
@@ -94,24 +95,23 @@ struct Source<'a> {
     results: Vec<(String, ArrayType)>,
     captured: &'a [Tensor],
     lines: Loc,
-    /// The callees that sort. Their printed bodies call the standard library's sort in place of the kernel's
-    /// statements.
+    /// For each callee: the sort that it performs, if it is a sort. Its printed body calls the sort of the standard
+    /// library instead of printing the kernel's statements.
     sorts: PrimaryMap<KernelId, Option<Argsort>>,
     tapes: Tapes,
     kernel_names: PrimaryMap<KernelId, String>,
-    /// The names that are taken in the module.
+    /// The names that are already used in the module.
     names: Names,
     helpers: Helpers,
     constants: Vec<String>,
-    /// The tapes that a function shortens (removes records from).
+    /// The tapes that some function shortens, by removing records from their end.
     cut: BTreeSet<TapeId>,
 }
 
 /// Returns the Rust source of a function. Its entry is a public function with the name `name`.
 ///
-/// # Errors
-/// [`Kind::Target`] if the function calls what Rust source cannot express, with the user's line, or if `name` is no
-/// identifier of Rust. Otherwise those of [`compile`](crate::compile()).
+/// [`Kind::Target`], with the user's line, if the function calls anything that Rust source cannot express; also if
+/// `name` is no identifier of Rust. Otherwise the errors of [`compile`](crate::compile()).
 pub fn text(
     module: &Module,
     func: FuncId,
@@ -185,7 +185,8 @@ pub fn text(
     Ok(parts.join("\n"))
 }
 
-/// Returns the machine model for readable source: small arrays are not unrolled, and loops run in the order of axes.
+/// Returns a machine model that makes the source readable: small arrays are not unrolled, and loops run in the order of
+/// axes.
 fn readable(machine: MachineModel) -> MachineModel {
     MachineModel {
         register_elements: 0,
@@ -197,7 +198,8 @@ fn readable(machine: MachineModel) -> MachineModel {
     }
 }
 
-/// Drops the statements that shorten tapes at the end of a function that owns the tapes: they are dropped there anyway.
+/// Removes the statements that shorten tapes at the end of the function that owns the tapes, because the tapes are
+/// freed there anyway.
 fn drop_last_cuts(body: &mut Vec<Stmt>) {
     while let Some(Stmt::Tape(TapeStmt::Cut { .. })) = body.last() {
         body.pop();
@@ -207,7 +209,7 @@ fn drop_last_cuts(body: &mut Vec<Stmt>) {
     }
 }
 
-/// Returns the callees that the entry calls, directly or through others, in the order of the program.
+/// Returns the callees that the entry calls, directly or through other kernels, in the order of the program.
 fn called(program: &Program) -> BTreeSet<KernelId> {
     let (mut found, mut left) = (BTreeSet::new(), vec![&program.entry]);
     while let Some(kernel) = left.pop() {
@@ -222,8 +224,8 @@ fn called(program: &Program) -> BTreeSet<KernelId> {
     found
 }
 
-/// Returns an error, with the user's line, if a program calls a Rust function of the process that traced it, or a
-/// library function that cannot be printed.
+/// Returns an error, with the user's line, if a program calls a Rust function of the process that traced the program,
+/// or a library function that cannot be printed.
 fn refuse(program: &Program) -> Result<(), Problem> {
     let Some(signature) = program.externals().into_iter().next() else { return Ok(()) };
     let (name, location) = (signature.name(), signature.location);

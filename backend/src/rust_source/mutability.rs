@@ -1,7 +1,8 @@
-//! Which variables need `mut`: those that a statement changes where they may already have a value. The compiler warns
-//! about any other `mut`.
+//! Finds the variables that need `mut` in Rust: those that a statement changes where they may already have a value. The
+//! compiler warns about any other `mut`.
 //!
-//! A statement in a loop may change a variable of a block around the loop, in which an earlier iteration stored a value.
+//! In a loop, a statement may change a variable that is declared outside of the loop. An earlier iteration may have
+//! given it a value, so the variable needs `mut`.
 
 use super::declarations::{Declaration, Declarations, is_number};
 use super::liveness::{Cell, Unread};
@@ -24,13 +25,13 @@ struct Walk<'k> {
     kernel: &'k Kernel,
     declarations: &'k Declarations,
     unread: &'k Unread,
-    /// The number of loops around the statement.
+    /// The number of loops around the current statement.
     loops: usize,
     /// The number of loops around each declaration.
     declared: BTreeMap<Cell, usize>,
-    /// The cells that may have a value.
+    /// The cells (variables and buffers) that may have a value at the current statement.
     valued: BTreeSet<Cell>,
-    /// The cells in the order in which they got a value.
+    /// The cells that have a value, in the order in which they got it.
     gained: Vec<Cell>,
     mutable: BTreeSet<Cell>,
 }
@@ -76,7 +77,7 @@ impl Walk<'_> {
         match stmt {
             Stmt::Nest { body, .. } => self.block(body),
             Stmt::If { then, otherwise, .. } => {
-                // The other side begins without the values of the first one.
+                // The other side of the branch begins without the values that the first side has given to cells.
                 let before = self.gained.len();
                 self.block(then);
                 let of_then = self.gained.split_off(before);

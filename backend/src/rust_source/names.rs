@@ -1,8 +1,9 @@
-//! Names of Rust: identifiers from paths and primitives, different from one another within a scope.
+//! Identifiers for the printed Rust source, made from paths and primitives. Within a scope, all identifiers are
+//! different.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Names that variables must not have: the keywords of Rust, and the types that the text uses.
+/// Names that variables must not have: the keywords of Rust, and the names of the types that the printed text uses.
 const RESERVED: &[&str] = &[
     "abstract", "as", "async", "await", "become", "bool", "box", "break", "const", "continue",
     "crate", "do", "dyn", "else", "enum", "extern", "f32", "f64", "false", "final", "fn", "for",
@@ -12,12 +13,12 @@ const RESERVED: &[&str] = &[
     "vec", "virtual", "where", "while", "yield",
 ];
 
-/// The names of a function's scopes, the outermost first.
+/// The names in the scopes of a function, from the outermost scope to the innermost.
 #[derive(Clone, Debug)]
 pub(super) struct Names {
     scopes: Vec<BTreeSet<String>>,
-    /// For each wished name, the last number that was appended to it, where the search for a free name starts. It may
-    /// be too small, never too large.
+    /// For each scope and wished name, the number that was last appended to the name. The search for a free name starts
+    /// at this number, which may be too small, but never too large.
     numbers: Vec<BTreeMap<String, usize>>,
 }
 
@@ -28,7 +29,7 @@ impl Names {
         Names { scopes, numbers: vec![BTreeMap::new()] }
     }
 
-    /// Begins a scope. The names that are chosen in it are free again after its end.
+    /// Begins a scope. When the scope ends, the names that were chosen in it are free again.
     pub(super) fn enter(&mut self) {
         self.scopes.push(BTreeSet::new());
         self.numbers.push(BTreeMap::new());
@@ -44,7 +45,8 @@ impl Names {
         !RESERVED.contains(&name) && self.scopes.iter().all(|scope| !scope.contains(name))
     }
 
-    /// Returns a new name in the innermost scope: the wished name, or the wished name with a number.
+    /// Returns a new name in the innermost scope: the wished name if it is free, otherwise the wished name with a
+    /// number.
     pub(super) fn fresh(&mut self, wish: &str) -> String {
         let wish = identifier(wish);
         // Start at the last number: trying 2, 3, .. for each name would take quadratic time in a long function.
@@ -93,8 +95,9 @@ pub(super) fn identifier(text: &str) -> String {
     }
 }
 
-/// Returns the name of an argument or a result with this path in its tree, such as `argument.0.weights`: the names of
-/// fields if there are any, otherwise the numbers behind `root`.
+/// Returns the name of an argument or a result from its path in the tree, such as `argument.0.weights`. If the path has
+/// names of fields, the name is `fields` followed by these names; otherwise it is `root` followed by the numbers of the
+/// path.
 pub(super) fn of_path(path: &str, root: &str, fields: &str) -> String {
     let start = path.find(['.', '[']).unwrap_or(path.len());
     let words = path[start..].split(|c: char| !c.is_ascii_alphanumeric() && c != '_');

@@ -1,16 +1,18 @@
-//! Loads of numbers that are stored once are replaced by the stored scalars. Stores of the value that a number holds are removed.
+//! Replaces loads of numbers that are stored only once by the stored scalars. Also removes stores of a value that the
+//! number already has.
 
 use super::declarations::{is_local, is_number};
 use crate::loop_ir::{Arg, BufferId, Carry, Expr, Kernel, Rewriter, ScalarId, Stmt, VarId, visit};
 use std::collections::{BTreeMap, BTreeSet};
 use tapeloom_ir::{Code, Literal};
 
-/// Removes the stores of numbers that their buffers already hold.
+/// Removes the stores of numbers to buffers that already hold the same number.
 pub(super) fn drop_identities(kernel: &mut Kernel) {
     kernel.rewrite(|kernel, body| identities(kernel, body, &mut BTreeMap::new()));
 }
 
-/// Walks over a block; `equal` has the scalars that are equal to the number in a buffer at this place.
+/// Removes, in a block, the stores of numbers that their buffers already hold. `equal` has the scalars that are, at the
+/// current statement, equal to the number in a buffer.
 fn identities(kernel: &Kernel, body: &mut Vec<Stmt>, equal: &mut BTreeMap<ScalarId, BufferId>) {
     body.retain_mut(|stmt| {
         match stmt {
@@ -43,7 +45,8 @@ fn identities(kernel: &Kernel, body: &mut Vec<Stmt>, equal: &mut BTreeMap<Scalar
                         written.extend([input.buffer, output.buffer]);
                     }
                 });
-                // A branch begins with the numbers in front of it, an iteration with any that the loop writes.
+                // At the start of a branch, the numbers known before it are still known. At the start of an iteration,
+                // the numbers that the loop writes are not.
                 let is_loop = stmt.shape().flow.is_loop();
                 let before = equal.clone();
                 equal.retain(|_, buffer| !written.contains(buffer));
@@ -57,8 +60,8 @@ fn identities(kernel: &Kernel, body: &mut Vec<Stmt>, equal: &mut BTreeMap<Scalar
     });
 }
 
-/// Replaces the loads of numbers that are stored once by the stored operands, where they are in scope, and powers with the
-/// exponent 0 by 1. Nests have no scope of their own in Rust.
+/// Replaces loads of numbers by the stored operands, if the number is stored once and the operand is in scope at the
+/// load. Replaces powers with the exponent 0 by 1. Nests have no scope of their own in Rust.
 pub(super) fn forward_numbers(kernel: &mut Kernel) {
     let mut found = Found::default();
     let candidates: BTreeSet<BufferId> = {
@@ -75,11 +78,11 @@ pub(super) fn forward_numbers(kernel: &mut Kernel) {
     };
     found.block(&kernel.body, &candidates, &mut BTreeMap::new(), &mut BTreeMap::new());
     let Found { mut loads, reached, .. } = found;
-    // A load outside of the scope of the store keeps the number in its buffer.
+    // If any load of a number is outside of the scope of its store, all loads of this number stay.
     loads.retain(|_, (buffer, _)| reached.get(buffer).is_some_and(|known| *known));
     let mut operands: BTreeMap<ScalarId, Arg> =
         loads.iter().map(|(value, (_, arg))| (*value, *arg)).collect();
-    // The text of a power with the exponent 0 is the number 1, without its operand.
+    // A power with the exponent 0 is printed as the number 1, without its operand.
     visit(&kernel.body, &mut |stmt| {
         if let Stmt::Let { value, expr: Expr::Code(Code::IntegerPow(0), _) } = stmt {
             operands.insert(*value, Arg::Literal(Literal::one(kernel.scalars[*value])));
@@ -90,15 +93,16 @@ pub(super) fn forward_numbers(kernel: &mut Kernel) {
 
 #[derive(Default)]
 struct Found {
-    /// For each loaded scalar, the buffer and the operand that was stored in it.
+    /// For each loaded scalar: the buffer from which it is loaded, and the operand that was stored in this buffer.
     loads: BTreeMap<ScalarId, (BufferId, Arg)>,
-    /// For each buffer, whether all its loads are in the scope of its store.
+    /// For each buffer: whether all loads of the buffer are in the scope of its store.
     reached: BTreeMap<BufferId, bool>,
 }
 
 impl Found {
-    /// Walks over a block. `stored` has the values that candidates hold here, from stores in enclosing blocks;
-    /// `declared` has the variables that are declared in them, each with the depth of its block.
+    /// Collects the loads and stores in a block. `stored` has the values that the candidates hold at the current
+    /// statement, by stores in this block and the blocks around it; `declared` has the variables that are declared in
+    /// this block.
     fn block(
         &mut self,
         block: &[Stmt],
@@ -132,8 +136,8 @@ impl Found {
                     }
                 }
                 _ => {
-                    // Do not replace a buffer by a variable that an inner block assigns: its value may have changed
-                    // since the store.
+                    // An inner block may assign a variable after its value was stored in a buffer. So the buffer must
+                    // not be replaced by this variable.
                     let mut assigned = BTreeSet::new();
                     for inside in stmt.blocks() {
                         visit(inside, &mut |s| assigned.extend(s.assigned().map(|(var, _)| var)));
@@ -162,7 +166,7 @@ impl Found {
     }
 }
 
-/// Replaces scalars by others, and removes the definitions of the replaced scalars.
+/// A rewriter that replaces scalars by other operands, and removes the definitions of the replaced scalars.
 struct Replaced<'a>(&'a BTreeMap<ScalarId, Arg>);
 
 impl Rewriter for Replaced<'_> {

@@ -1,6 +1,8 @@
-//! Functions of Rust from recordings: the operations of a library function's own source, without its branches.
+//! Prints library functions from recordings: the list of operations of the function's own source, recorded without
+//! branches.
 //!
-//! The text computes in f64 and has the bits of this library. In f32, the result in f64 is rounded.
+//! The printed function computes in f64 and has the same bits as the function in this library. For f32, its f64 result
+//! is rounded.
 
 use super::expression::{Expression, Level};
 use super::names::identifier;
@@ -14,13 +16,14 @@ const SIGN: u64 = 1 << 63;
 /// The longest expression, in characters, that is printed at its use if it is used once.
 const LONGEST: usize = 56;
 
-/// Returns the name of the function in Rust.
+/// Returns the name of the printed function for a library function.
 pub(super) fn name(library: &Library) -> String {
     let number = library.number().map_or(String::new(), |n| format!("_{n}"));
     identifier(&format!("{}{number}", library.name))
 }
 
-/// Returns the function with this name; `None` if its recording is not valid for all arguments.
+/// Returns the text of a Rust function named `name`; `None` if the recording of the library function is not valid for
+/// all arguments.
 pub(super) fn function(library: &Library, name: &str) -> Option<String> {
     let recording = library.whole()?;
     let mut uses = vec![0usize; recording.list.len()];

@@ -1,7 +1,7 @@
-//! Scalar codes as expressions of Rust, with the meaning of [`Code::eval`].
+//! Prints scalar codes as expressions of Rust with the meaning of [`Code::eval`].
 //!
-//! Integers wrap, conversions of floats to integers saturate, and maxima are nan if an operand is. Functions of floats are
-//! those of the standard library, so they agree to rounding.
+//! Integers wrap, conversions of floats to integers saturate, and maxima are nan if an operand is nan. Functions of
+//! floats are those of the standard library, so results agree except for rounding.
 
 use super::expression::{Expression, Level, rust_type};
 use super::library_functions;
@@ -13,12 +13,12 @@ use tapeloom_ir::{Code, Dtype, Literal};
 pub(super) struct Operand {
     pub(super) expression: Expression,
     pub(super) dtype: Dtype,
-    /// The constant, if the operand is one.
+    /// The value of the operand, if it is a constant.
     pub(super) literal: Option<Literal>,
 }
 
-/// Returns the expression of a code on its operands; `None` if the code is a library function without a form in Rust.
-/// If `fits` is true, sums, differences and products of integers cannot overflow, so `+` is printed in place of
+/// Returns the expression of a code on its operands; `None` if the code is a library function that cannot be printed.
+/// If `fits` is true, sums, differences and products of integers cannot overflow, so `+` is printed instead of
 /// `wrapping_add`.
 pub(super) fn expression(
     helpers: &mut Helpers,
@@ -37,14 +37,15 @@ pub(super) fn expression(
     };
     let method = |name| Expression::method(x(), name, &args[1..]);
     let mut helper = |of: &Helper| Expression::call(&helpers.of(of, dtype), &args);
-    // If one operand is a literal without a suffix, Rust infers its type from the other operand.
+    // If one operand is a literal without a suffix, Rust infers the literal's type from the other operand.
     let truth = dtype == Dtype::Bool;
     let arithmetic = |op, level, wrapping| {
         if dtype.is_float() || fits { two(op, level) } else { method(wrapping) }
     };
     Some(match code {
         Code::Add if truth => two("||", Level::Either),
-        // A sum starts with 0, as in `0.0 + x`. Print `x` alone; only the sign of a sum of negative zeros could differ.
+        // The first sum of a chain starts with 0, as in `0.0 + x`. Print only `x`; the result differs only in the sign
+        // of a sum of negative zeros.
         Code::Add if is_zero(&operands[1]) && x().is_sum() => x(),
         Code::Add if is_zero(&operands[0]) && y().is_sum() => y(),
         Code::Add => arithmetic("+", Level::Sum, "wrapping_add"),
@@ -101,8 +102,8 @@ pub(super) fn expression(
     })
 }
 
-/// Returns an operand of a comparison. The compiler rejects comparisons with the constant `NAN`, so nan is printed by
-/// its bits.
+/// Returns the expression of an operand of a comparison. The compiler rejects comparisons with the constant `NAN`, so
+/// nan is printed by its bits.
 fn beside_comparison(x: &Operand) -> Expression {
     match x.literal {
         Some(Literal { dtype, bits }) if x.expression.text().ends_with("::NAN") => {
@@ -117,7 +118,8 @@ fn is_zero(x: &Operand) -> bool {
     x.dtype.is_float() && x.literal == Some(Literal::zero(x.dtype))
 }
 
-/// Returns whether integers are divided by a constant for which Rust's operator neither panics nor overflows.
+/// Returns whether integers are divided by a constant for which Rust's operator neither panics nor overflows (not 0 and
+/// not -1).
 fn is_plain_divisor(operands: &[Operand]) -> bool {
     let divisor = operands.last().and_then(|y| y.literal).and_then(Literal::to_integer);
     divisor.is_some_and(|y| y != 0 && y != -1)

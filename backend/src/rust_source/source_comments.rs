@@ -1,13 +1,14 @@
-//! Comments in the printed source: the user's lines, and the equations of these lines that a statement computes.
+//! Comments in the printed source. They name the user's lines, and the equations of these lines that a statement
+//! computes.
 
 use crate::loop_ir::Origins;
 use std::fmt::Write;
 use tapeloom_ir::{Loc, Phase};
 
-/// The largest number of source lines that a comment lists.
+/// The largest number of source lines in one comment.
 const MOST: usize = 4;
 
-/// The equations of one source line of the user, in one phase of differentiation.
+/// The equations that one source line of the user has in one phase of differentiation (such as the reverse pass).
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Line {
     phase: Phase,

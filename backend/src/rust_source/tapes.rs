@@ -1,9 +1,10 @@
-//! Dynamic tapes in Rust: a struct for each tape, with a vector for each field of its records.
+//! Prints dynamic tapes in Rust: a struct for each tape, with a vector for each field of its records (the residuals of
+//! one iteration).
 //!
-//! In a loop program a record is a number of bytes. The buffers of the cursors that write it say which values lie at which
-//! offset: these are the fields. A cursor that reads has a handle, which states the tape and the offset of a field. In nearly
-//! all programs, the handle is a constant, or only one field has the types of the cursor's buffers. Otherwise the handle
-//! selects the field when the program runs.
+//! In a loop program a record is a range of bytes. A cursor points to a record. The buffers of the cursors that write a
+//! record say which values lie at which offset: these are the record's fields. A cursor that reads gets a handle, whose
+//! first word states the tape and the offset of a field. In nearly all programs, the handle is a constant, or only one
+//! field has the types of the cursor's buffers. Otherwise the handle selects the field at run time.
 
 use super::buffer_names;
 use super::declarations::is_local;
@@ -47,12 +48,12 @@ pub(super) struct Tapes {
     pub(super) of_entry: BTreeSet<TapeId>,
 }
 
-/// A place to which a cursor for reading may point: a tape, and the offset in the record of the field that holds the
-/// handle.
+/// A target to which a reading cursor may point: a tape, and the offset in its records of the field that a handle
+/// names.
 pub(super) type Target = (TapeId, usize);
 
 impl Tapes {
-    /// Returns the tapes of a program.
+    /// Returns the tapes of a program, with the fields of their records.
     pub(super) fn of(program: &Program, names: &mut Names) -> Tapes {
         let mut found: PrimaryMap<TapeId, Vec<(usize, Dtype, usize, String)>> =
             program.tapes.values().map(|_| Vec::new()).collect();
@@ -97,8 +98,8 @@ impl Tapes {
         tapes
     }
 
-    /// Removes the first word of each handle that can only select one field. A local handle then consists of the number
-    /// of the first record alone.
+    /// Removes the first word of each handle (the word that selects tape and field) if only one field is possible. A
+    /// local handle then consists only of the number of the first record.
     pub(super) fn drop_words(&self, program: &mut Program) {
         for kernel in program.kernels_mut() {
             let needed = self.needed_words(kernel);
@@ -110,7 +111,8 @@ impl Tapes {
         }
     }
 
-    /// Returns the scalars that are used, without those whose only uses are removable first words of handles.
+    /// Returns the scalars that are used. A scalar does not count if its only uses are first words of handles that can
+    /// be removed.
     fn needed_words(&self, kernel: &Kernel) -> BTreeSet<ScalarId> {
         let mut needed = BTreeSet::new();
         visit(&kernel.body, &mut |stmt| {
@@ -133,7 +135,7 @@ impl Tapes {
         needed
     }
 
-    /// Returns the tapes that a kernel uses. The tapes of its callees must be known already.
+    /// Returns the tapes that a kernel or its callees use. The tapes of the callees must be known already.
     fn used(&self, kernel: &Kernel) -> BTreeSet<TapeId> {
         let mut used = BTreeSet::new();
         visit(&kernel.body, &mut |stmt| match stmt {
@@ -153,7 +155,7 @@ impl Tapes {
         used
     }
 
-    /// Returns the places to which a cursor for reading may point.
+    /// Returns the targets (tape and field) to which a reading cursor may point.
     pub(super) fn targets(&self, kernel: &Kernel, cursor: CursorId, word: Arg) -> Vec<Target> {
         let fits = |(tape, field): &Target| {
             in_record(kernel, cursor).all(|(buffer, offset)| {
@@ -172,7 +174,7 @@ impl Tapes {
         self.all.iter().flat_map(fields).filter(fits).collect()
     }
 
-    /// Returns the field at an offset of a tape's records, if the field has this type.
+    /// Returns the field at an offset of a tape's records, if the field has the given dtype and number of elements.
     pub(super) fn field(
         &self,
         tape: TapeId,
@@ -184,14 +186,14 @@ impl Tapes {
         fields.iter().find(|f| (f.offset, f.dtype, f.elements) == (offset, dtype, elements))
     }
 
-    /// Returns the value of the first word of a handle that selects this place.
+    /// Returns the value of the first word of a handle that selects this tape and field.
     pub(super) fn word(target: Target) -> i64 {
         handle(target.0, target.1)
     }
 }
 
-/// Returns the local handles whose words are stored and loaded one at a time, with constant addresses, and whose first
-/// words are not needed.
+/// Returns the buffers that are local handles and need only their second word: their two words are stored and loaded
+/// one at a time, at constant addresses, and the first word is not needed.
 fn local_handles(kernel: &Kernel, needed: &BTreeSet<ScalarId>) -> BTreeSet<BufferId> {
     // A buffer is a handle if the length of a tape is stored in it.
     let (mut lengths, mut handles) = (BTreeSet::new(), BTreeSet::new());
@@ -225,7 +227,7 @@ fn is_constant(address: &Address) -> bool {
     address.terms.is_empty() && address.dynamic.is_none()
 }
 
-/// Removes the stores and loads of the first words of these handles. The second word becomes element 0 of a number.
+/// Removes the stores and loads of the first words of these handles. The second word moves to element 0.
 fn drop_first_words(body: &mut Vec<Stmt>, handles: &BTreeSet<BufferId>) {
     body.retain_mut(|stmt| {
         let address = match stmt {
@@ -263,7 +265,7 @@ fn targets(kernel: &Kernel) -> Vec<(CursorId, CursorTarget)> {
         .collect()
 }
 
-/// Returns the buffers of the record at a cursor, with their offsets in bytes, as far as the kernel accesses them.
+/// Returns the buffers of the tape record at a cursor that the kernel accesses, each with its offset in bytes.
 pub(super) fn in_record(
     kernel: &Kernel,
     cursor: CursorId,
@@ -275,8 +277,8 @@ pub(super) fn in_record(
 }
 
 impl Tape {
-    /// Returns the text of the tape's struct with its methods. If `is_cut`, a function shortens the tape and needs a
-    /// method for it.
+    /// Returns the text of the tape's struct with its methods. `is_cut` says whether a function shortens the tape,
+    /// which needs a method.
     pub(super) fn declaration(&self, comment: &str, is_cut: bool) -> String {
         let Tape { type_name, fields, .. } = self;
         let mut text = format!("/// {comment}\n#[derive(Default)]\nstruct {type_name} {{\n");

@@ -1,4 +1,4 @@
-//! Calls of kernels.
+//! Prints calls of kernels.
 
 use super::Printer;
 use crate::loop_ir::{BufferId, Call, Place};
@@ -24,7 +24,7 @@ impl<'p> Printer<'_, 'p> {
         let mut arguments: Vec<String> = vec![String::new(); all.len()];
         let mut after: Vec<String> = Vec::new();
         let mut stored: BTreeSet<BufferId> = BTreeSet::new();
-        // Handle results first: if an argument is in the same array as a result, the argument must be copied.
+        // Handle results first: they tell which arguments are in the same array as a result and must be copied.
         for (i, (slot, _)) in all.iter().enumerate() {
             let Slot::Output(n) = slot else { continue };
             let view = &call.outputs[*n];

@@ -1,4 +1,4 @@
-//! Loops and branches.
+//! Prints loops and branches.
 
 use super::Printer;
 use crate::loop_ir::{Arg, Carry, Extent, IndexId, Stmt};
@@ -83,8 +83,8 @@ impl<'p> Printer<'_, 'p> {
         let before = self.pending.len();
         self.names.enter();
         self.depth += 1;
-        // Write the head to a separate text: if it needs no statements of its own, it is printed as the condition of a
-        // `while`.
+        // Write the head to a separate text. If it needs no statements of its own, it is printed as the condition of
+        // the `while`.
         let text = std::mem::take(&mut self.out);
         for stmt in head {
             self.statement(stmt, lines)?;
@@ -152,7 +152,7 @@ impl<'p> Printer<'_, 'p> {
         Ok(())
     }
 
-    /// Passes an array to the next iteration of a loop.
+    /// Prints the statement that passes a carried array or number to the next iteration of a loop.
     pub(super) fn carry(&mut self, carry: &Carry) {
         let (to, from) = (carry.input.buffer, carry.output.buffer);
         if to == from {

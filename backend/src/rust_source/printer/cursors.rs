@@ -1,4 +1,5 @@
-//! Statements that move cursors, which point to records of dynamic tapes.
+//! Prints statements that move cursors, which point to records of dynamic tapes (a record has the residuals of one
+//! iteration).
 
 use super::{Printer, Record};
 use crate::loop_ir::{Arg, BufferId, CursorId, CursorTarget, TapeStmt};
@@ -28,7 +29,8 @@ impl<'p> Printer<'_, 'p> {
         Ok(())
     }
 
-    /// Moves a cursor: declares a variable with the number of the record to which the cursor then points.
+    /// Prints the move of a cursor: the declaration of a variable with the number of the record to which the cursor
+    /// then points.
     pub(super) fn seek(
         &mut self,
         cursor: CursorId,
@@ -57,7 +59,8 @@ impl<'p> Printer<'_, 'p> {
             self.records[cursor] = Some(Record { index: name, target });
             return Ok(());
         }
-        // A handle may select one of several fields at run time, so copy their values by a `match` on the handle.
+        // The handle may select one of several fields at run time. So copy the values of the selected field, by a
+        // `match` on the handle.
         let CursorTarget::Handle(word) = to else { return Ok(()) };
         let word = self.arg(word)?;
         targets.push(target);

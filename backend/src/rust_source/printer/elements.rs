@@ -1,4 +1,4 @@
-//! Elements and parts of arrays, with their addresses as indices of Rust.
+//! Prints elements and parts of arrays, with their addresses as index expressions of Rust.
 
 use super::{Printer, Record};
 use crate::loop_ir::{Address, Arg, BufferId, Place, View};
@@ -7,7 +7,7 @@ use crate::rust_source::expression::{Expression, Level};
 use tapeloom_ir::Problem;
 
 impl<'p> Printer<'_, 'p> {
-    /// Returns the Rust place expression of the element of a buffer at an address.
+    /// Returns the Rust expression for the element of a buffer at an address.
     pub(super) fn element(
         &mut self,
         buffer: BufferId,
@@ -16,7 +16,8 @@ impl<'p> Printer<'_, 'p> {
     ) -> Result<Expression, Problem> {
         let mut element = match self.places[buffer].clone() {
             Some(place) if is_number(self.kernel, buffer) => {
-                // A number has no index, but the operand of the address has a use less now, so count it.
+                // A number has no index, so the address is not printed. Count the use of its operand as printed,
+                // because one use less remains.
                 if let Some(dynamic) = address.dynamic {
                     self.arg(dynamic)?;
                 }
@@ -45,7 +46,8 @@ impl<'p> Printer<'_, 'p> {
         Ok(element)
     }
 
-    /// Returns the number of the record in which a buffer lies, and the name of the field of its tape.
+    /// If a buffer lies in a tape record, returns the number of the record and the expression of the tape's field, as
+    /// text.
     pub(super) fn record_field(&self, buffer: BufferId) -> Option<(String, String)> {
         let Place::Record { cursor, offset } = self.kernel.buffers[buffer].place else {
             return None;
@@ -57,8 +59,8 @@ impl<'p> Printer<'_, 'p> {
         Some((index, format!("{}.{}", tapes.all[tape].name, of.name)))
     }
 
-    /// Returns an address as an index expression. Negative terms come last in the sum, so that no partial sum of the
-    /// unsigned index is negative.
+    /// Returns an address as an index expression. Negative terms come last in the sum, because an index is unsigned and
+    /// no partial sum may be negative.
     pub(super) fn address(
         &mut self,
         address: &Address,
@@ -121,7 +123,7 @@ impl<'p> Printer<'_, 'p> {
         Ok(Expression::cast(total, "usize"))
     }
 
-    /// Returns a view as an argument of a call: a number, or a reference to a slice of elements.
+    /// Returns a view (a part of an array) as an argument of a call: a number, or a reference to a slice of elements.
     pub(super) fn view(&mut self, view: &'p View, mutable: bool) -> Result<String, Problem> {
         let View { held, at, elements } = view;
         let buffer = held.buffer;
@@ -158,12 +160,12 @@ impl<'p> Printer<'_, 'p> {
         })
     }
 
-    /// Returns a reference to a whole array.
+    /// Returns the expression of a reference to a whole array, mutable if `mutable`.
     pub(super) fn borrowed(&self, buffer: BufferId, mutable: bool) -> String {
         let place = self.places[buffer].clone().unwrap_or_default();
         let is_array = !is_number(self.kernel, buffer);
         let is_reference = match self.kernel.buffers[buffer].place {
-            // Captured tensors are constants of the module, whose names are in upper case.
+            // A captured tensor is a constant of the module, whose name is in upper case, and is no reference.
             Place::Input(_) => !place.starts_with(|c: char| c.is_ascii_uppercase()),
             Place::Output(_) | Place::Donated { .. } => true,
             Place::Workspace(_) | Place::Private(_) | Place::Unplaced | Place::Record { .. } => {

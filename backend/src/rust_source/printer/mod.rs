@@ -1,8 +1,9 @@
-//! Statements of a kernel as statements of Rust.
+//! Prints the statements of a kernel as statements of Rust.
 //!
-//! A scalar that is used once is written where it is used, so that a chain of operations is one formula. It stays *pending*
-//! from its definition to its use. If a statement in between writes memory or a variable that the formula reads, the scalar
-//! gets a name in front of this statement. Short loads are written at each of their uses.
+//! If a scalar is used once, its formula is printed where the scalar is used, so that a chain of operations is one
+//! formula. The scalar is *pending* from its definition to its use. If a statement in between writes memory or a
+//! variable that the formula reads, the scalar is assigned to a variable in front of this statement. Short loads are
+//! printed at each of their uses.
 
 mod calls;
 mod control_flow;
@@ -30,7 +31,7 @@ use cranelift_entity::SecondaryMap;
 use std::collections::BTreeSet;
 use tapeloom_ir::{Literal, Loc, Problem};
 
-/// The way in which a scalar is printed at its use.
+/// The form in which a scalar is printed at its uses.
 #[derive(Clone)]
 enum Value {
     /// The scalar has a variable of this name.
@@ -43,7 +44,7 @@ enum Value {
     },
 }
 
-/// The record to which a cursor points.
+/// The tape record to which a cursor points.
 #[derive(Clone)]
 struct Record {
     /// The name of the variable that holds the number of the record.
@@ -56,26 +57,26 @@ pub(super) struct Printer<'s, 'p> {
     source: &'s mut Source<'p>,
     kernel: &'p Kernel,
     names: Names,
-    /// The text for each declared buffer: its name, or `*name` for a number behind a reference.
+    /// For each declared buffer, its expression: its name, or `*name` if it is a number behind a reference.
     places: SecondaryMap<BufferId, Option<String>>,
     declarations: Declarations,
-    /// The buffers that are declared by their next store, as `let x = value;`.
+    /// The buffers that their next store will declare, as `let x = value;`.
     at_store: BTreeSet<BufferId>,
     contents: SecondaryMap<BufferId, Option<&'static str>>,
     definitions: SecondaryMap<ScalarId, Option<&'p Expr>>,
     values: SecondaryMap<ScalarId, Option<Value>>,
-    /// The number of uses of each scalar that are not printed yet.
+    /// For each scalar, the number of its uses that are not printed yet.
     uses: SecondaryMap<ScalarId, usize>,
     /// The pending scalars, in the order of their definitions.
     pending: Vec<ScalarId>,
-    /// The scalars whose only uses are numbers of records and trip counts. Sums of these cannot overflow, so `+` is
-    /// printed for them.
+    /// The scalars that are only used as trip counts or as numbers of tape records. Sums of such numbers cannot
+    /// overflow, so they are printed with `+` instead of `wrapping_add`.
     counts: SecondaryMap<ScalarId, bool>,
-    /// The scalars that are stored or assigned.
+    /// The scalars that are stored to memory or assigned to a variable.
     stored: SecondaryMap<ScalarId, bool>,
     vars: SecondaryMap<VarId, Option<String>>,
     var_names: SecondaryMap<VarId, Option<&'static str>>,
-    /// The variables and numbers whose initial value is never read, so that they are declared without one.
+    /// The variables and numbers whose initial value is never read. They are declared without a value.
     unread: Unread,
     /// The variables, numbers and arrays that need `mut`.
     mutable: BTreeSet<Cell>,
@@ -83,12 +84,13 @@ pub(super) struct Printer<'s, 'p> {
     accessed: BTreeSet<BufferId>,
     indices: SecondaryMap<IndexId, Option<String>>,
     records: SecondaryMap<CursorId, Option<Record>>,
-    /// The tapes that are local variables; the others are references.
+    /// The tapes that are local variables of this function; other tapes are references.
     own_tapes: BTreeSet<TapeId>,
     ranges: ValueRanges<'p>,
     /// The equations and the user's line of the innermost enclosing statement that has equations.
     equations: (Option<&'p Origins>, Loc),
-    /// The lines in the last comment, which is not repeated for the next statement. `None` after the end of a loop.
+    /// The source lines in the last printed comment. If the next statement has the same lines, the comment is not
+    /// repeated. `None` after the end of a loop.
     last_comment: Option<SourceLines>,
     out: String,
     depth: usize,
@@ -137,7 +139,7 @@ impl<'s, 'p> Printer<'s, 'p> {
         printer
     }
 
-    /// Declares a tape as a local variable.
+    /// Prints the declaration of a tape as a local variable.
     pub(super) fn own_tape(&mut self, tape: TapeId) {
         let of = &self.source.tapes.all[tape];
         let line = format!("let mut {} = {}::default();", of.name, of.type_name);
@@ -145,7 +147,7 @@ impl<'s, 'p> Printer<'s, 'p> {
         self.own_tapes.insert(tape);
     }
 
-    /// Writes the body of the kernel.
+    /// Prints the body of the kernel.
     pub(super) fn body(&mut self) -> Result<(), Problem> {
         let kernel = self.kernel;
         for (id, buffer) in kernel.buffers.iter().filter(|(_, b)| b.zeroed) {
@@ -159,7 +161,7 @@ impl<'s, 'p> Printer<'s, 'p> {
         self.statements(&kernel.body, &SourceLines::default())
     }
 
-    /// Returns the text of the statements.
+    /// Returns the text of the printed statements.
     pub(super) fn finish(self) -> String {
         self.out
     }
@@ -172,8 +174,8 @@ impl<'s, 'p> Printer<'s, 'p> {
         self.out.push('\n');
     }
 
-    /// Writes a comment with the user's lines of a statement, unless the comment of the enclosing or the preceding
-    /// statement has the same lines. Returns these lines. A nest gets no comment if its first statement has one.
+    /// Prints a comment with the user's lines of a statement, unless the comment of the enclosing or the preceding
+    /// statement has the same lines. Returns the lines. A nest gets no comment if its first statement gets one.
     fn comment(&mut self, stmt: &Stmt, around: &SourceLines) -> SourceLines {
         let lines = stmt.origins().map_or_else(|| around.clone(), SourceLines::of);
         let comment = lines.comment();
@@ -194,7 +196,7 @@ impl<'s, 'p> Printer<'s, 'p> {
         lines
     }
 
-    /// Writes the statements of a block in a new scope of names.
+    /// Prints the statements of a block in a new scope of names.
     fn scope(&mut self, block: &'p [Stmt], around: &SourceLines) -> Result<(), Problem> {
         self.names.enter();
         self.depth += 1;
@@ -204,7 +206,8 @@ impl<'s, 'p> Printer<'s, 'p> {
         result
     }
 
-    /// Writes the statements of a block. The pending scalars of the block are dropped at its end.
+    /// Prints the statements of a block. At its end, the pending scalars of the block are forgotten, because nothing
+    /// can use them any more.
     fn statements(&mut self, block: &'p [Stmt], around: &SourceLines) -> Result<(), Problem> {
         let before = self.pending.len();
         self.in_scope(block, around)?;
@@ -212,7 +215,7 @@ impl<'s, 'p> Printer<'s, 'p> {
         Ok(())
     }
 
-    /// Writes the statements of a block without a new scope of names.
+    /// Prints the statements of a block without a new scope of names.
     fn in_scope(&mut self, statements: &'p [Stmt], around: &SourceLines) -> Result<(), Problem> {
         for stmt in statements {
             self.statement(stmt, around)?;
@@ -244,7 +247,7 @@ impl<'s, 'p> Printer<'s, 'p> {
         };
         self.declare(stmt);
         let result = match stmt {
-            // A nest is no scope in Rust: scalars that it defines are used behind it.
+            // A nest is no scope in Rust: scalars that it defines are used after it.
             Stmt::Nest { body, .. } => self.in_scope(body, &lines),
             Stmt::For { index, extent, carries, body, .. } => {
                 self.counted(stmt, (*index, *extent), carries, body, &lines)
@@ -294,7 +297,7 @@ impl<'s, 'p> Printer<'s, 'p> {
         result
     }
 
-    /// Writes the declarations of the buffers that are to be declared in front of a statement.
+    /// Prints the declarations of the buffers that must be declared in front of a statement.
     fn declare(&mut self, stmt: &'p Stmt) {
         for (buffer, declaration) in self.declarations.at(stmt).to_vec() {
             let ty = &self.kernel.buffers[buffer].ty;
@@ -327,7 +330,7 @@ impl<'s, 'p> Printer<'s, 'p> {
         if self.mutable.contains(&cell) { "mut " } else { "" }
     }
 
-    /// Returns a name to wish for a local buffer: the user's name, or that of the operation that fills the buffer.
+    /// Returns the wished name of a local buffer: the user's name for it, or the name of the operation that fills it.
     fn wish(&self, buffer: BufferId) -> String {
         if self.contents[buffer] == Some(buffer_names::FIRST_RECORD) {
             return buffer_names::FIRST_RECORD.to_owned();

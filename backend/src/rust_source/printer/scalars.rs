@@ -1,4 +1,4 @@
-//! Scalars as formulas: printed at their use, or assigned to a variable.
+//! Prints scalars as formulas, either where they are used or as the value of a variable.
 
 use super::{Printer, Value};
 use crate::loop_ir::{Address, Arg, BufferId, Expr, IndexId, Origins, ScalarId, Stmt, visit};
@@ -15,7 +15,8 @@ const LONGEST: usize = 56;
 const LONGEST_STORED: usize = 84;
 /// The longest load, in characters, that is printed at each of several uses.
 const SHORT: usize = 14;
-/// If an operation with its operands is longer than this, in characters, long operands get variables.
+/// If the text of an operation with its operands is longer than this, in characters, its long operands are assigned to
+/// variables.
 const WIDE: usize = 84;
 /// The shortest operand, in characters, that counts as long.
 const LONG_OPERAND: usize = 20;
@@ -38,7 +39,7 @@ impl<'p> Printer<'_, 'p> {
                     false => WHOLE,
                 };
                 let fits = (least > WHOLE.0 && most < WHOLE.1) || self.counts[value];
-                // A scalar that copies a variable is printed as the variable, until the variable changes.
+                // A copy of a variable is printed as the variable itself, as long as the variable does not change.
                 let copies = matches!(code, Code::Convert(to) if *to == operands[0].dtype);
                 (self.code(*code, &operands, fits)?, copies)
             }
@@ -67,7 +68,7 @@ impl<'p> Printer<'_, 'p> {
         Ok(())
     }
 
-    /// Assigns long operands to variables, if the operation would be too long otherwise.
+    /// Returns the operands. If the operation would be too long, assigns long operands to variables first.
     pub(super) fn narrowed(&mut self, operands: &[Operand], args: &[Arg]) -> Vec<Operand> {
         let mut operands = operands.to_vec();
         loop {
@@ -91,7 +92,8 @@ impl<'p> Printer<'_, 'p> {
         }
     }
 
-    /// Returns the operands of a comparison of loop counters, without the conversions of both to i64.
+    /// If a comparison compares loop counters that are converted to i64, returns the operands without these
+    /// conversions.
     pub(super) fn counters(
         &self,
         code: Code,
@@ -115,7 +117,7 @@ impl<'p> Printer<'_, 'p> {
         operands.into_iter().zip(args).map(counter).collect()
     }
 
-    /// Writes the definition of a scalar as a variable.
+    /// Prints the definition of a variable for a scalar.
     pub(super) fn name(&mut self, value: ScalarId, expression: &Expression) {
         let wish = match self.definitions[value] {
             Some(Expr::Code(Code::Convert(_), args))
@@ -132,7 +134,7 @@ impl<'p> Printer<'_, 'p> {
         self.values[value] = Some(Value::Named(name));
     }
 
-    /// Returns a name for a loaded element, such as `x_ij`.
+    /// Returns a name for the variable of a loaded element, such as `x_ij`.
     pub(super) fn element_name(&self, buffer: BufferId, address: &Address) -> String {
         let place = match &self.places[buffer] {
             Some(place) => place.trim_start_matches('*').to_ascii_lowercase(),
@@ -151,13 +153,13 @@ impl<'p> Printer<'_, 'p> {
         }
     }
 
-    /// Assigns pending scalars to variables if `conflicts` is true for what their formulas read.
+    /// Assigns those pending scalars to variables for whose reads `conflicts` returns true.
     pub(super) fn flush(&mut self, conflicts: &dyn Fn(&Reads) -> bool) -> Result<(), Problem> {
         self.flush_those(&|_, expression, _| conflicts(&expression.reads))
     }
 
-    /// Assigns pending scalars to variables in front of a statement with blocks, if the blocks use them or change the
-    /// operands of their formulas.
+    /// In front of a statement with blocks, assigns those pending scalars to variables that the blocks use, or whose
+    /// formulas read variables or memory that the blocks change.
     pub(super) fn flush_for(&mut self, stmt: &'p Stmt) -> Result<(), Problem> {
         let mut used: BTreeSet<ScalarId> = BTreeSet::new();
         let mut written = Reads::default();
@@ -206,7 +208,7 @@ impl<'p> Printer<'_, 'p> {
         Ok(())
     }
 
-    /// Returns the expression of an operand, and counts one use of it as printed.
+    /// Returns the expression of an operand, and counts one of its uses as printed.
     pub(super) fn arg(&mut self, arg: Arg) -> Result<Expression, Problem> {
         let missing = || Problem::internal("an operand of Rust source that is not defined");
         Ok(match arg {

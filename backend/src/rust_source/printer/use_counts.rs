@@ -1,4 +1,4 @@
-//! The number of uses of each scalar: a scalar with a single use needs no variable.
+//! Counts the uses of each scalar: a scalar with a single use needs no variable.
 
 use super::Printer;
 use crate::loop_ir::{Arg, CursorTarget, Expr, Extent, ScalarId, Stmt, TapeStmt, visit};
@@ -7,8 +7,9 @@ use cranelift_entity::SecondaryMap;
 use tapeloom_ir::Code;
 
 impl<'p> Printer<'_, 'p> {
-    /// Counts the uses of scalars, and names the variables of sums. The first word of a handle selects a field, so it
-    /// counts as unused if only one field is possible.
+    /// Counts the uses of scalars, and names the variables of sums. The first word of a tape handle selects a field of
+    /// the tape's records. If only one field is possible, this use of the word does not count, because it is not
+    /// printed.
     pub(super) fn count_uses(&mut self) {
         let kernel = self.kernel;
         visit(&kernel.body, &mut |stmt| {
@@ -44,8 +45,8 @@ impl<'p> Printer<'_, 'p> {
                 _ => {}
             }
         });
-        // A scalar without uses is not printed, so do not count the uses in its definition. This may leave its operands
-        // without uses in turn.
+        // A scalar without uses is not printed, so do not count the uses in its definition. As a result, its operands
+        // may also have no uses left.
         let mut dead: Vec<ScalarId> =
             kernel.scalars.keys().filter(|s| self.uses[*s] == 0).collect();
         while let Some(value) = dead.pop() {
@@ -68,7 +69,7 @@ impl<'p> Printer<'_, 'p> {
         }
     }
 
-    /// Finds the scalars whose only uses are numbers of records and trip counts.
+    /// Finds the scalars that are only used as trip counts or as numbers of tape records.
     pub(super) fn find_counts(&mut self) {
         let kernel = self.kernel;
         let mut other: SecondaryMap<ScalarId, usize> = SecondaryMap::new();
