@@ -246,7 +246,7 @@ impl Object {
     /// The alignment of the workspace in bytes.
     pub const ALIGNMENT: usize = 64;
 
-    /// Returns whether calls need an arena (memory that grows during a call), because a loop whose trip count is known
+    /// Returns whether the caller must provide an arena (memory for the tape), because a loop whose trip count is known
     /// only at run time saves residuals.
     pub fn uses_arena(&self) -> bool {
         self.uses_arena
