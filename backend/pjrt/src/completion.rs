@@ -1,4 +1,4 @@
-//! Completion of executions, and the queue of those in flight.
+//! Completion of executions, and the queue of executions in flight.
 
 use crate::calls::RawEvent;
 use crate::error::Error;

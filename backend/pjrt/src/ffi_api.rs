@@ -159,7 +159,7 @@ structs! {
         traits: u32,
     }
 
-    /// The extension of a call that is a probe for metadata.
+    /// The extension of a call by which XLA asks for the properties of a handler instead of running it (a probe).
     MetadataExtension {
         base: ExtensionBase,
         metadata: *mut Metadata,

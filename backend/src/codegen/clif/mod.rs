@@ -125,7 +125,7 @@ pub(crate) fn translate(
         machine,
         caller,
         report: CodeReport {
-            // Spilled values are placed after the entry kernel's frame in the workspace, aligned to 8 bytes.
+            // Spilled values are placed behind the workspace that the program states, aligned to 8 bytes.
             workspace_bytes: program.entry.workspace.next_multiple_of(8),
             private_bytes: program.entry.private.next_multiple_of(8),
             ..CodeReport::default()
@@ -229,7 +229,7 @@ impl Compiler {
     ) -> Result<(), Problem> {
         let (p, signature) = (subject.p, pieces::signature(functions.module()));
         let body = pieces::body(p, piece.index)?;
-        // Concurrent loops run one after the other, so their pieces use the same private memory.
+        // Concurrent loops run one after the other, so their pieces (iterations) use the same private memory.
         let spills = subject.program.entry.private.next_multiple_of(8);
         let cut = pieces::cut(p, &self.machine, body, spills);
         self.report.private_bytes = self.report.private_bytes.max(cut.workspace);

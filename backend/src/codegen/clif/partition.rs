@@ -2,8 +2,8 @@
 //!
 //! The time of register allocation grows superlinearly, so a long kernel becomes several functions ("parts") of
 //! about [`LIMIT`] operations, called one after the other. Cuts are between top-level statements. A scalar that is
-//! used in a later part is stored in a *spill*, eight additional bytes of workspace. Spills are placed after the
-//! frame of the entry, and each kernel has its own; that is safe because calls never recurse.
+//! used in a later part is stored in a *spill*, eight additional bytes of workspace. Spills are placed behind the
+//! workspace that the program states, and each kernel has its own; that is safe because calls never recurse.
 //!
 //! An unrolled program consists of thousands of steps of one scalar each. Storing and loading every scalar would
 //! double the work. So buffers are *promoted* if all their accesses are at constant addresses, and all stores are
@@ -24,7 +24,7 @@ pub(super) const LIMIT: usize = 2000;
 
 /// A sequence of top-level statements of a kernel that becomes one function.
 pub(super) struct Part<'a> {
-    /// The statements of the part, in program order.
+    /// The statements of the function, in program order.
     pub(super) items: Vec<&'a Stmt>,
 }
 
@@ -94,7 +94,8 @@ pub(super) fn cut<'a>(
         cutter.defined.clear();
         let alone = std::slice::from_ref(step);
         let items = if let Stmt::Nest { body, .. } = step { body } else { alone };
-        // A variable cannot be used in another part, so there is no cut between its declaration and its last use.
+        // A variable cannot be used in another part (function), so there is no cut between its declaration and its last
+        // use.
         let last = last_uses(items);
         let mut open_until = 0;
         for (i, stmt) in items.iter().enumerate() {

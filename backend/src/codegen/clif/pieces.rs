@@ -30,7 +30,7 @@ pub(super) struct PieceFunction {
     captured: Vec<(Captured, Type)>,
 }
 
-/// A value from outside of the loop that a piece reads.
+/// A value from outside of a concurrent loop that a piece (an iteration) reads.
 #[derive(Clone, Copy)]
 enum Captured {
     Scalar(ScalarId),
@@ -40,8 +40,8 @@ enum Captured {
     Exchanged(BufferId),
 }
 
-/// Returns the signature of the functions of pieces. Parameters: the captured values, the number of the piece, its
-/// private memory. Result: a status.
+/// Returns the signature of the functions that run a piece (an iteration of a concurrent loop). Parameters: the
+/// address of the captured values, the number of the piece, its private memory. Result: a status.
 pub(crate) fn signature(module: &dyn Module) -> Signature {
     let mut signature = Signature::new(CallConv::triple_default(module.isa().triple()));
     signature.params.extend([AbiParam::new(types::I64); 3]);
@@ -49,7 +49,7 @@ pub(crate) fn signature(module: &dyn Module) -> Signature {
     signature
 }
 
-/// Returns the name of the function of a loop's pieces.
+/// Returns the name of the function that runs a piece (an iteration) of a concurrent loop.
 pub(super) fn name(kernel: &Kernel, index: IndexId) -> String {
     format!("@{}.{index}", kernel.name)
 }
@@ -67,8 +67,9 @@ pub(super) fn body(kernel: &Kernel, index: IndexId) -> Result<&[Stmt], Problem> 
     found.ok_or_else(|| Problem::internal(format!("there is no loop of {index}")))
 }
 
-/// Returns the partition of a piece: one part, whose buffers are in memory. Spilled values begin at the offset
-/// `spills`, in bytes, of the private memory. The field `workspace` is the end of the private memory.
+/// Returns the partition of the body of a concurrent loop: one part (function), whose buffers are in memory. Spilled
+/// values begin at the offset `spills`, in bytes, of the private memory. The field `workspace` is the end of the
+/// private memory.
 pub(super) fn cut<'a>(
     kernel: &Kernel,
     machine: &MachineModel,
@@ -140,7 +141,8 @@ impl Translator<'_, '_, '_> {
             });
             stmt.buffers(&mut |buffer| _ = buffers.insert(buffer));
         });
-        // A piece sets no variable that is declared outside, so variables that it only reads remain in the list.
+        // A concurrent loop sets no variable that is declared outside, so variables that it only reads remain in the
+        // list.
         scalars.retain(|s| !defined.contains(s));
         vars.retain(|v| !declared.contains(v));
         indices.retain(|i| self.loops.iter().any(|of| of.index == *i));
@@ -151,7 +153,8 @@ impl Translator<'_, '_, '_> {
         all.chain(buffers.into_iter().map(Captured::Exchanged)).collect()
     }
 
-    /// Emits a piece: loads the captured values from `words`, then translates the body.
+    /// Emits the body of a piece (an iteration of a concurrent loop): loads the captured values from `words`, then
+    /// translates the body.
     pub(super) fn piece(
         &mut self,
         of: &PieceFunction,

@@ -1,4 +1,5 @@
-//! The functions that generated code calls: library functions, contractions, runtime functions, and its own parts.
+//! The functions that generated code calls: library functions, contractions, runtime functions, and functions of the
+//! program itself.
 //!
 //! An unknown symbol causes a panic in the linker. So symbols and declarations come from the same list:
 //! [`Symbols::of`] walks the program once and lists everything that its code can call.

@@ -1,5 +1,5 @@
 //! Tests of machine code against the interpreter: every code on every dtype at edge values, random kernels, loops,
-//! guards, parts, contractions, memory.
+//! guards, kernels that are cut into several functions, contractions, memory.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
@@ -905,8 +905,8 @@ fn a_panic_in_a_callback_is_an_error() {
     assert!(code.call(&refs).is_ok());
 }
 
-/// If a piece has more values than registers, it stores values in private memory. Scalars from outside, and arrays that
-/// an enclosing loop exchanges, are passed to the pieces.
+/// If a piece (an iteration of a concurrent loop) has more values than registers, it must store values in private
+/// memory. Scalars from outside, and arrays that an enclosing loop exchanges, must be passed to the pieces.
 #[test]
 fn values_of_pieces_are_spilled_to_private_memory() {
     let many = 160;

@@ -1,4 +1,4 @@
-//! Translation of statements to Cranelift, one part of a kernel at a time.
+//! Translation of statements to Cranelift, one part of a kernel (the statements of one function) at a time.
 //!
 //! Each kind of statement has a method: loops in [`loops`](super::loops), loads and stores in
 //! [`access`](super::access), variables in [`variables`](super::variables), calls in [`calls`](super::calls), and
@@ -358,7 +358,8 @@ impl<'a, 'f, 'm> Translator<'a, 'f, 'm> {
     }
 
     /// Returns the address (pointer and immediate offset) of a spilled value at `offset` bytes of the whole program's
-    /// workspace or, in a piece, at `offset` bytes of the piece's private memory.
+    /// workspace. In a piece (an iteration of a concurrent loop), `offset` counts from the start of its private
+    /// memory.
     pub(super) fn spill_address(&mut self, offset: usize) -> (Value, i32) {
         let workspace = match self.private {
             Some(private) => private,

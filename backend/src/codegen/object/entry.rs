@@ -36,12 +36,12 @@ pub(crate) const NO_MEMORY: i32 = 4;
 /// The status of a call that failed by a bug of the compiler, such as a missing record of a tape.
 pub(super) const INTERNAL: i32 = tape_memory::NO_RECORD;
 
-/// The memory that the caller of an entry provides.
+/// The memory that the caller of an object's entry provides.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Memory {
     /// The size of the workspace in bytes, a multiple of a cache line.
     pub(crate) workspace: usize,
-    /// The offset in bytes, in the workspace, of the private memory of pieces.
+    /// The offset in bytes, in the workspace, of the private memory of pieces (iterations of concurrent loops).
     pub(super) private: usize,
     /// Whether the program has dynamic tapes, whose records are stored in the caller's arena.
     pub(crate) arena: bool,

@@ -341,7 +341,8 @@ pub(crate) enum Inst {
         to: Reg,
         all: bool,
     },
-    /// Copies the lower eight truth values of a uniform mask to the upper eight, for vectors of 16 elements.
+    /// Copies the lower eight truth values of a uniform mask (all truth values are equal) to the upper eight, for
+    /// vectors of 16 elements.
     Widen {
         to: Reg,
         x: Reg,

@@ -31,7 +31,7 @@ pub(crate) struct Allocation {
     pub(crate) locations: SecondaryMap<Reg, Location>,
     /// Per virtual register: its live interval from the first assignment to the last use, as indices of instructions.
     pub(crate) live: SecondaryMap<Reg, Option<(usize, usize)>>,
-    /// The numbers of frame slots for vectors, and for masks.
+    /// How many slots of the stack frame there are for vectors, and how many for masks.
     pub(crate) slots: (usize, usize),
 }
 

@@ -507,8 +507,8 @@ fn elements_that_are_far_apart() {
     }
 }
 
-/// More live masks than AVX-512 has mask registers, each read together with a mask in the frame, must give the
-/// interpreter's bits.
+/// If more masks are live than AVX-512 has mask registers, and each is read together with a mask in the stack frame,
+/// the code must give the interpreter's bits.
 #[test]
 fn more_masks_than_registers() {
     const N: usize = 16;

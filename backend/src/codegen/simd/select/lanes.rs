@@ -48,8 +48,8 @@ impl Select<'_> {
         }
         let (full, rest) = (extent - extent % strip, extent % strip);
 
-        // A variable that is folded into has a partial value for each element of a strip; the partial values are
-        // combined after the loop.
+        // A variable that is folded into has a partial value for each element of a strip (the vectors of one
+        // iteration); the partial values are combined after the loop.
         let mut partial = Vec::new();
         if !folds.is_empty() && full > 0 {
             for (var, code) in &folds {
@@ -232,7 +232,8 @@ impl Select<'_> {
         Ok(Val { regs: smallvec![to], uniform: false })
     }
 
-    /// Folds the partial values of a variable to one uniform value, by halves: the upper half into the lower half.
+    /// Folds the partial values of a variable to one value, by halves: the upper half into the lower half. The result
+    /// is uniform (equal in all elements).
     pub(super) fn combine(
         &mut self,
         code: Code,

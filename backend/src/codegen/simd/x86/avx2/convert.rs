@@ -90,8 +90,8 @@ impl Emit<'_> {
         self.op(Operation::Add, floats, r, RESULT, EXTRA);
     }
 
-    /// Converts the `n` elements of `x` one by one in general registers: they are stored to the frame, and `r` is
-    /// loaded from there.
+    /// Converts the `n` elements of `x` one by one in general registers: stores them to the stack frame, converts each,
+    /// and loads the results into `r`.
     fn one_by_one(&mut self, by: Conversion, n: usize, r: u8, x: u8) {
         let (from, to) = by.lanes();
         let start = self.frame.elements;

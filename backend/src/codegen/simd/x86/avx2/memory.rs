@@ -46,7 +46,7 @@ impl Emit<'_> {
         Some(EXTRA)
     }
 
-    /// Returns frame slot `number` (0 to 2) for a vector whose elements are accessed one by one.
+    /// Returns slot `number` (0 to 2) of the stack frame for a vector whose elements are accessed one by one.
     fn elements(&self, number: usize) -> MemoryOperand {
         memory(Register::RSP, (self.frame.elements + number * self.m.bytes) as i64)
     }
@@ -183,8 +183,8 @@ impl Emit<'_> {
         }
     }
 
-    /// Emits a jump over the code that follows, taken if the uniform guard is false. Returns the jump's label, to be
-    /// bound after that code. Overwrites r15.
+    /// Emits a jump over the code that follows, taken if the guard is false. The guard must be uniform (equal for all
+    /// elements). Returns the jump's label, to be bound after that code. Overwrites r15.
     fn jump_unless(&mut self, guard: Reg) -> Label {
         let bits = self.bits_256(guard, 1);
         let skip = self.a.label();

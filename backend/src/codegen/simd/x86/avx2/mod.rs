@@ -1,7 +1,7 @@
 //! AVX2 with FMA: vectors of 256 bits, and masks in vector registers.
 //!
 //! ```text
-//! ymm0 .. ymm11    allocated
+//! ymm0 .. ymm11    values and masks, by register allocation
 //! ymm12            masks in memory, intermediate results
 //! ymm13, ymm14     operands in memory
 //! ymm15            results in memory, intermediate results

@@ -16,7 +16,8 @@ impl Emit<'_> {
             Some(guard) => {
                 let guard = self.mask(guard, Register::K1);
                 if n == 1 {
-                    // All truth values of a uniform guard are equal, so use the first one for this single element.
+                    // A uniform guard has equal truth values for all elements, so use the first one for this single
+                    // element.
                     let code = Code::VEX_Kmovw_r32_kr;
                     self.put(Instruction::with2(code, Register::R15D, guard));
                     self.put(Instruction::with2(Code::And_rm32_imm8, Register::R15D, 1));
@@ -82,8 +83,8 @@ impl Emit<'_> {
         let r = self.target(to);
         match access {
             Access::One => {
-                // No mask of active elements is needed: the guard of a uniform value has equal truth values, and any
-                // other guard is already restricted to active elements.
+                // No mask of active elements is needed. If the value is uniform (equal in all elements), all truth
+                // values of its guard are equal; any other guard is already restricted to active elements.
                 let guard = guard.map(|g| self.mask(g, Register::K1));
                 let from = self.place(at);
                 let made =

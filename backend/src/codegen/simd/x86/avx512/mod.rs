@@ -1,7 +1,7 @@
 //! AVX-512: vectors of 512 bits, and mask registers.
 //!
 //! ```text
-//! zmm0 .. zmm28    allocated                    k2 .. k6   allocated
+//! zmm0 .. zmm28    values, by allocation        k2 .. k6   masks, by allocation
 //! zmm29, zmm30     operands in memory           k0, k1     masks in memory
 //! zmm31            results in memory            k7         active elements
 //! ```
