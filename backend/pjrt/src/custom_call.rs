@@ -414,7 +414,7 @@ unsafe fn answer(frame: *const CallFrame, metadata: *mut Metadata) {
     }
 }
 
-/// The size in bytes of a frame up to the end of its attributes.
+/// The size in bytes of a call frame (XLA's arguments of a handler) up to the end of its attributes.
 const FRAME_SIZE: usize = std::mem::offset_of!(CallFrame, attrs) + size_of::<FfiAttributes>();
 
 /// The size in bytes of metadata up to the end of the traits.

@@ -56,7 +56,7 @@ structs! {
         register_handler: Call<RegisterHandlerArgs>,
     }
 
-    /// The arguments of a registration.
+    /// The arguments of the function that registers a handler.
     RegisterHandlerArgs {
         struct_size: usize,
         target_name: *const c_char,

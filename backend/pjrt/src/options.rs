@@ -11,7 +11,7 @@ pub enum NamedValue {
     Int(i64),
     /// Whole numbers, for example the parts of a version.
     Ints(Vec<i64>),
-    /// A number.
+    /// A float of 32 bits.
     Float(f32),
     /// A switch.
     Bool(bool),

@@ -60,7 +60,8 @@ impl OptimizedProgram {
         aliases(self.module()?).ok()
     }
 
-    /// Returns types and donation of the arguments; `None` if the format is unknown or if an argument is no array.
+    /// Returns types, orders of dimensions, donations and shardings of the arguments and results; `None` if the format
+    /// is unknown or if an argument is no array.
     pub(crate) fn signature(&self) -> Option<Signature> {
         signature(self.module()?).ok().flatten()
     }

@@ -352,7 +352,7 @@ impl Stmt {
     }
 
     /// Calls `f` with each memory access of the statement, reads before writes. The accesses of statements in inner
-    /// blocks are not included, nor those of a called kernel to its frame.
+    /// blocks are not included, nor the accesses of a called kernel to its frame (its workspace).
     pub fn accesses<'a>(&'a self, f: &mut dyn FnMut(Access<'a>)) {
         let Shape { element, contract, views: [operands, outputs], .. } = self.shape();
         element.into_iter().for_each(&mut *f);

@@ -219,7 +219,7 @@ impl Compiler {
         })
     }
 
-    /// Emits the function that runs one piece of a concurrent loop.
+    /// Emits the function that runs one piece (one iteration) of a concurrent loop.
     fn piece(
         &mut self,
         functions: &mut Functions<'_>,

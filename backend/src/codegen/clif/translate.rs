@@ -25,7 +25,7 @@ use cranelift_module::FuncId;
 use smallvec::SmallVec;
 use tapeloom_ir::{Dtype, OrderedMap, Problem};
 
-/// Tables of values and variables that all parts of a kernel share, so that they are allocated once.
+/// Tables of values and variables that all parts (functions) of a kernel share, so that they are allocated once.
 #[derive(Default)]
 pub(super) struct State {
     pub(super) scalars: SecondaryMap<ScalarId, Option<Lanes>>,

@@ -133,7 +133,7 @@ struct Calls<'a> {
     sums: &'a [Value],
     /// The total number of rows.
     n: Value,
-    /// The pointers to the workspace and to the arena.
+    /// The pointers to the workspace and to the arena, the memory for tapes.
     memory: (Value, Value),
 }
 

@@ -231,10 +231,10 @@ impl Access {
 /// The condition under which a scalar function is called.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum When {
-    /// Calls the function for all active elements, since there is no inline result.
+    /// Calls the function for all active elements, since its operations are not inlined.
     Always,
-    /// Calls the function for the active elements outside of this mask, which holds the elements whose inline result is
-    /// valid.
+    /// Calls the function for the active elements outside of this mask. The mask holds the elements for which the
+    /// inlined operations of the function give a valid result.
     Outside(Reg),
 }
 

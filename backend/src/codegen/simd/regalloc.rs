@@ -44,7 +44,8 @@ struct Interval {
     rematerialized: bool,
 }
 
-/// Assigns to each virtual register one of the machine registers numbered `vectors` or `masks`, or a slot of the frame.
+/// Assigns to each virtual register one of the machine registers numbered `vectors` or `masks`, or a slot of the stack
+/// frame.
 /// If `masks` is empty, masks are in vector registers.
 pub(crate) fn allocate(program: &VectorProgram, vectors: &[u8], masks: &[u8]) -> Allocation {
     let intervals = intervals(program);

@@ -172,8 +172,8 @@ impl<'a> Search<'a> {
         self.around.pop();
     }
 
-    /// Examines a loop. Its heads run before each iteration and after the last one. The loop may exchange examined buffers
-    /// for other buffers after each iteration.
+    /// Examines a loop. Its heads (the block that computes the condition of a `while`) run before each iteration and
+    /// after the last one. The loop may exchange examined buffers for other buffers after each iteration.
     fn looped(&mut self, around: Around, carries: &[Carry], heads: &[&[Stmt]], body: &[Stmt]) {
         let exchanges = carries.iter().filter(|c| c.input.buffer != c.output.buffer);
         let exchanges: Vec<[BufferId; 2]> =

@@ -213,7 +213,7 @@ impl Display for Call {
     }
 }
 
-/// Prints the call of an external function in the form that the module `external` describes.
+/// Prints the call of an external function, such as `ask spline (b0[0; 3]: f64[3]) to (b2[0; 4]: f64[4])`.
 impl Display for CallExternal {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let call = match &self.signature.function {

@@ -44,7 +44,7 @@ pub(crate) enum Word {
     Function(&'static str, FunctionOf),
 }
 
-/// A library function, on elements of one dtype, whose address is a word of the row.
+/// A library function, on elements of one dtype, whose address is a word of the row (the nest's arguments).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FunctionOf {
     pub(crate) library: Library,

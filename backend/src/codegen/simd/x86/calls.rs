@@ -8,7 +8,8 @@ use iced_x86::{Code, Instruction, MemoryOperand, Register};
 use smallvec::SmallVec;
 
 impl Emit<'_> {
-    /// Emits calls of a scalar function for the active elements that are outside of the domain of its inline code.
+    /// Emits calls of a scalar function for the active elements for which its inlined operations give no valid
+    /// result.
     pub(super) fn call(&mut self, at: usize) -> Result<(), &'static str> {
         let program = self.program;
         let Inst::Call { ty, word, number, to, args, when } = &program.body[at] else {
