@@ -9,7 +9,7 @@ use std::fmt;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
-/// An array on a device. It may still be computed when it is returned: a copy to the host waits for it.
+/// An array on a device. Its values may not be computed yet when it is returned; a copy to the host waits for them.
 pub struct Buffer {
     shared: Arc<Shared>,
     pub(crate) raw: RawBuffer,
@@ -17,7 +17,7 @@ pub struct Buffer {
     /// Whether the array is certain to be in row-major order on the device.
     row_major: bool,
     device: Device,
-    /// The reason why the buffer has no memory anymore, once it was deleted or donated.
+    /// The reason why the buffer has no memory anymore; not set while it has memory.
     ended: OnceLock<End>,
 }
 

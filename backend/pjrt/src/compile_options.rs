@@ -43,7 +43,7 @@ impl Default for CompileOptions {
 }
 
 impl CompileOptions {
-    /// Makes options for one device, the first that the client addresses.
+    /// Makes options for one device, the first device that the client addresses.
     pub fn new() -> CompileOptions {
         CompileOptions {
             replicas: 1,

@@ -46,13 +46,13 @@ impl fmt::Debug for Completion {
 
 /// The executions of a client that have not been waited for, the oldest first.
 ///
-/// An execution returns before it has run. Without a bound, a loop that never reads a result would start executions faster
-/// than devices complete them, and hold the memory of all.
+/// An execution is started and returns before it has run. Without a bound, a loop that never reads a result would start
+/// executions faster than devices complete them, and the results of all executions would take memory.
 pub(crate) struct InFlight {
     limit: usize,
     queue: Mutex<Queue>,
     /// Held while a program for several devices starts. If two programs with collective operations started at the same
-    /// time, each could get some of the threads of the devices, and both would wait forever.
+    /// time, each program could get some of the threads of the devices, and the two would wait for each other forever.
     starting: Mutex<()>,
 }
 

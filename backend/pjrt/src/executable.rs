@@ -49,9 +49,10 @@ static LAUNCHES: AtomicU32 = AtomicU32::new(0);
 
 /// Returns the number of the next execution on several devices, which is not 0.
 ///
-/// The devices of an execution synchronize in a collective operation under this number. Without it, devices of different
-/// executions would synchronize, also those of two clients, since plugins for CPUs keep one table of rendezvous for the
-/// process; the plugin of version 0.81 then crashes. Processes that start the same executions in the same order count them alike.
+/// The devices of an execution synchronize in a collective operation under this number. Without the number, devices of
+/// different executions would synchronize, also if the executions belong to two clients, since plugins for CPUs keep
+/// one table of rendezvous for the process; the plugin of version 0.81 then crashes. Processes that start the same
+/// executions in the same order give them the same numbers.
 fn next_launch() -> i32 {
     let number = LAUNCHES.fetch_add(1, Ordering::Relaxed) % i32::MAX.cast_unsigned();
     number.cast_signed() + 1
@@ -133,7 +134,7 @@ impl Executable {
 
     /// Returns the memory of an execution on one device.
     ///
-    /// Errors: the plugin does not state it.
+    /// Errors: the plugin does not state the memory.
     pub fn memory(&self) -> Result<ExecutionMemory, Error> {
         let [arguments, results, shared, temporary] = self.raw.memory()?;
         Ok(ExecutionMemory { arguments, results, shared, temporary })
@@ -141,7 +142,7 @@ impl Executable {
 
     /// Returns the program after the plugin's optimizations.
     ///
-    /// Errors: the plugin does not show it.
+    /// Errors: the plugin does not show the optimized program.
     pub fn optimized_program(&self) -> Result<OptimizedProgram, Error> {
         let (format, bytes) = self.raw.optimized_program()?;
         Ok(OptimizedProgram::new(format, bytes))

@@ -239,7 +239,7 @@ thread_local! {
     static NEXT_DEVICE: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Stores the numbers of two results in them.
+/// Stores in each of two results its number, by which the fake plugin recognizes it.
 unsafe fn number_results(first: *mut api::BufferObject, second: *mut api::BufferObject) {
     // SAFETY: `make` returned both pointers, which point to numbers; only `first` may be null.
     unsafe {

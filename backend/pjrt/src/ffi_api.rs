@@ -1,7 +1,8 @@
 //! The structs of XLA's foreign functions, laid out as in `xla/ffi/api/c_api.h`, and of the extension of the PJRT C API
 //! that registers them (`pjrt_c_api_ffi_extension.h`).
 //!
-//! XLA owns all of these; later versions append fields. `layout_tests.rs` compares offsets with the headers.
+//! XLA owns the memory of these structs; later versions append fields. `layout_tests.rs` compares offsets with the
+//! headers.
 
 use crate::api::{Call, ExtensionBase};
 use std::ffi::{c_char, c_int, c_void};

@@ -97,7 +97,7 @@ impl Shared {
     }
 }
 
-/// Executions use the client, so they complete before it is destroyed.
+/// Executions use the client, so wait for them before the client is destroyed.
 impl Drop for Shared {
     fn drop(&mut self) {
         // `drop` cannot return an error. Callers that need the errors of executions call `wait` before.

@@ -1,6 +1,6 @@
 //! Origins: the equations that a statement computes, with the user's lines.
 //!
-//! Lowering attaches them to loops, contractions, calls and other statements with blocks. A pass that replaces a
+//! Lowering attaches origins to loops, contractions, calls and other statements with blocks. A pass that replaces a
 //! statement gives its origins to each replacement; a pass that merges statements unites their origins. Origins are no
 //! part of a program's meaning: they are not printed or hashed, and never count in equality.
 

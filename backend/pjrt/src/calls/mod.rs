@@ -1,4 +1,4 @@
-//! Calls of a plugin: its objects with their owners, and each function behind a safe one.
+//! Calls of a plugin: its objects with their owners, and a safe function for each function of the plugin.
 //!
 //! All unsafe code of the client proper stands in this folder: `buffers.rs` and `executables.rs` have the calls for arrays
 //! and for programs, this file all others. Its invariants:

@@ -36,7 +36,7 @@ fn a_donated_buffer_cannot_be_used_again() {
     assert_eq!(z.to_vec::<f64>().unwrap(), [1.5; 4]);
 }
 
-/// A loop hands its state on from step to step, and nothing is copied to the host or from it.
+/// If a loop donates its state in each step, nothing must be copied to the host or from it.
 #[test]
 fn a_state_is_donated_from_step_to_step() {
     let Some(client) = client_or_skip(1) else { return };
@@ -65,7 +65,8 @@ fn kept_arguments_are_not_donated() {
     assert!(error.to_string().contains("`step` has 2 arguments, found number 2"), "{error}");
 }
 
-/// A buffer that is donated and read by the same execution is an error, and the client works on.
+/// If one execution donates a buffer and also reads it, this must be an error, and the client must
+/// still work.
 #[test]
 fn a_buffer_is_not_donated_and_read_at_once() {
     let Some(client) = client_or_skip(1) else { return };

@@ -228,8 +228,8 @@ fn the_optimized_program_lists_its_operations() {
     println!("{}: {operations:?}", program.format());
 }
 
-/// Errors of the plugin are freed, and so are clients, buffers, programs and events: memory stays as it is over many of
-/// each.
+/// Errors of the plugin, clients, buffers, programs and events must be freed: the memory of the process must not grow
+/// if many of them are made.
 #[test]
 fn nothing_is_leaked() {
     let Some(client) = client_or_skip(1) else { return };

@@ -20,7 +20,8 @@ fn a_file_that_is_no_library_is_an_error() {
     no_plugin("Cargo.toml", "cannot be loaded as a library");
 }
 
-/// As a library that is no plugin, use the mathematical functions of C, which every Linux has in one of a few places.
+/// A library that is no plugin must be an error. The test uses the mathematical functions of C, a library that every
+/// Linux has in one of a few places.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_library_that_is_no_plugin_is_an_error() {

@@ -222,9 +222,9 @@ fn executions_in_flight_are_bounded() {
     assert!((x.to_vec::<f64>().unwrap()[999_999] - expected).abs() < 1e-14);
 }
 
-/// Clients of one plugin run programs with collective operations at once. Plugins for CPUs keep one table of rendezvous for
-/// the process, so executions of two clients met in one all-reduce before executions were numbered, and the plugin of version
-/// 0.81 crashed.
+/// Clients of one plugin must be able to run programs with collective operations at once. Plugins for CPUs keep one
+/// table of rendezvous for the process. So before executions were numbered, executions of two clients met in one
+/// all-reduce, and the plugin of version 0.81 crashed.
 #[test]
 fn clients_run_collective_operations_at_once() {
     let Some(plugin) = crate::support::plugin_or_skip() else { return };

@@ -24,8 +24,9 @@ pub(crate) fn client_or_skip(devices: u32) -> Option<Client> {
     Some(client)
 }
 
-/// Runs the test in a process of its own, and returns true in that process, false in the calling one. A test that
-/// measures the memory of its process needs this, because other tests of the process allocate as well.
+/// Runs the test `test` in a process of its own. Returns true in that process, and false in the calling process.
+/// A test that measures the memory of its process needs this, because other tests of the process allocate as
+/// well.
 #[track_caller]
 pub(crate) fn alone(test: &str) -> bool {
     const WITHIN: &str = "TAPELOOM_TEST_WITHIN";

@@ -1,11 +1,11 @@
 //! Random recursive kernels: loops with constant and run-time trip counts, branches, `while`, carries in place and
 //! exchanged, contractions that accumulate, tapes, and calls of kernels that are random, too.
 //!
-//! Text, verifier, checking interpreter and machine code must agree in every bit, with lanes and without, and in
-//! the order of performed effects. This must hold after every pass of the [lists](crate::passes::pipeline), those
-//! for users' programs and those for simulated machines. The library has its own order of sums, so in programs with
-//! contractions numbers are small integers, whose sums are exact in any order. The table of `Sweep` states the
-//! number of programs and the first seed.
+//! Text, verifier, checking interpreter and machine code must agree in every bit, with lanes and without, and in the
+//! order of performed effects. This must hold after every pass of the [pass lists](crate::passes::pipeline) for users'
+//! programs and for simulated machines. The matrix library has its own order of sums, so in programs with contractions
+//! numbers are small integers, whose sums are exact in any order. The table of `Sweep` states the number of programs
+//! and the first seed.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 

@@ -38,8 +38,8 @@ pub(super) fn runtime_symbol(name: &str) -> String {
     format!("tapeloom_{}_{name}", VERSION.join("_"))
 }
 
-/// Emits a function of single elements. `used` are all library functions of the program: those with one name and several
-/// numbers n, such as `half_pow`, are one function, whose first argument is n.
+/// Emits a function of single elements. `used` has all library functions of the program. Functions with one name and
+/// several constant numbers n, such as `half_pow`, become one function, whose first argument is n.
 pub(super) fn one(
     module: &mut CodeModule<'_>,
     emitter: &mut Emitter,

@@ -207,8 +207,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Adds a write of each whole buffer that all `branches` fill. The branches are those of the last statement, which
-    /// wrote the buffers in `written` from position `from` on.
+    /// Adds a write of each whole buffer that all `branches` fill. The branches belong to the statement that was
+    /// examined last. The buffers that this statement wrote are in `written`, from position `from` on.
     fn join(&mut self, branches: &[Around], from: usize) {
         let mut written = self.written[from..].to_vec();
         written.sort_unstable();

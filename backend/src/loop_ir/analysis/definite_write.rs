@@ -10,10 +10,10 @@
 //! for i2 in 4 { for i3 in 3 { store b1[i2*6 + i3*2 + 1], .. } }   offset 1, (4 times 6), (3 times 2)
 //! ```
 //!
-//! If the outermost steps of all lattices walk the whole buffer in blocks (here of 6 elements), it is enough that the
+//! If the outermost terms of all lattices walk the whole buffer in blocks (here of 6 elements), it is enough that the
 //! lattices together mark every element of the first block. All other stores count as missing, so an output may be
-//! cleared needlessly: stores in a branch, in a `while` or in a loop of run-time extent, and outputs that a callee
-//! does not fill itself.
+//! cleared needlessly: stores in a branch, in a `while` or in a loop of run-time extent, and outputs that a callee does
+//! not fill itself.
 
 use crate::loop_ir::{
     Access, BufferId, Call, Effect, Extent, Flow, IndexId, Kernel, KernelId, Program, Stmt,

@@ -10,10 +10,11 @@
 //! A mask of eight elements has 32 bits for each, all set or none. A mask of four or two elements has 64 bits for
 //! each, whatever the size of the compared elements. A uniform mask has all bits set or none.
 //!
-//! There are no registers for masks of active elements, because the number of active elements is known when the
-//! code is emitted. Several instructions replace those that AVX2 lacks: 64-bit integer products and conversions,
-//! unsigned comparisons, maximum and minimum as the language defines them, and scatters. Only the last of them
-//! writes the result, because the result's register may be an operand's.
+//! There are no registers for masks of active elements, because the number of active elements is known when the code is
+//! emitted. Operations for which AVX2 has no instruction take several instructions: 64-bit integer products and
+//! conversions, unsigned comparisons, maximum and minimum as the language defines them, and scatters. Only the last
+//! instruction of such a sequence writes the result, because the register of the result may be the register of an
+//! operand.
 
 mod codes;
 mod convert;
