@@ -464,7 +464,8 @@ fn run_time_indices_want_a_proof() {
         ("for i0 in 100 { %0: i64 = div i0, 5 %1: f64 = load b0[(%0)] }", None),
         ("for i0 in 101 { %0: i64 = div i0, 5 %1: f64 = load b0[(%0)] }", Some("0..=20")),
         ("%0: i64 = load b1[0] %1: i64 = rem %0, 20 %2: f64 = load b0[(%1)]", Some("-19..=19")),
-        // Division rounded down must be accepted: since the dividend is at least zero, the correction is always 0.
+        // Must be accepted: division rounded down, as a truncated quotient minus a correction. Since the dividend is at
+        // least zero, the correction is always 0.
         (
             "%0: i64 = load b1[0] %1: i64 = clamp 0, %0, 19 %2: i64 = div %1, 5 %3: i64 = rem %1, 5 \
              %4: bool = lt %3, 0 %5: i64 = convert{to=i64} %4 %6: i64 = sub %2, %5 \

@@ -30,7 +30,7 @@ pub(super) const ARENA_BYTES: i32 = 8;
 pub(super) const ARENA_USED: i32 = 16;
 pub(super) const ARENA_NEEDED: i32 = 24;
 
-/// The status of a call without memory: the workspace or the arena is null or not aligned.
+/// The status of a call without memory: the workspace or the arena (memory for tapes) is null or not aligned.
 pub(crate) const NO_MEMORY: i32 = 4;
 
 /// The status of a call that failed by a bug of the compiler, such as a missing record of a tape.

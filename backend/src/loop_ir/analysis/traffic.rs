@@ -4,9 +4,9 @@ use crate::loop_ir::{Access, BufferId, Effect, Extent, Flow, IndexId, Kernel, Pr
 use tapeloom_ir::{OrderedMap, OrderedSet};
 
 impl Program {
-    /// Returns the bytes of memory that a run reads and writes, as far as they are known before it: the sum over the
-    /// steps, where an element counts once for reading and once for writing in each step. Memory inside of called
-    /// kernels does not count.
+    /// Returns the bytes of memory that a run reads and writes, as far as they are known before the run. This is the
+    /// sum over the steps (statements of the outermost block), where an element counts once for reading and once for
+    /// writing in each step. Memory inside of called kernels does not count.
     ///
     /// ```
     /// let text = "program @double {

@@ -529,7 +529,8 @@ impl<'r, 'a> Search<'r, 'a> {
         }
     }
 
-    /// Returns the range of the result of a code that is no sum, computed from the ranges of its operands.
+    /// Returns the range of the result of a code that is no sum (such as `min` or `rem`), computed from the ranges of
+    /// its operands.
     fn code(&mut self, code: Code, args: &[Arg], dtype: Dtype) -> Interval {
         if let (Code::Select, [c, x, y]) = (code, args) {
             let (x, y) = (self.range_if(*c, true, *x), self.range_if(*c, false, *y));

@@ -404,7 +404,8 @@ impl Select<'_> {
         Val { regs: regs.into_iter().map(copy).collect(), uniform }
     }
 
-    /// Returns the registers of a variable. A variable from outside of the nest is loaded from the row.
+    /// Returns the registers of a variable. A variable from outside of the nest is loaded from the row (the nest's
+    /// arguments).
     fn var(&mut self, var: VarId) -> Result<Val, Refused> {
         if let Some(val) = self.vars.get(&var) {
             return Ok(val.clone());

@@ -57,7 +57,7 @@ pub(crate) struct Machine {
     pub(crate) masks: &'static [u8],
     /// The numbers of the two scratch registers for operands that are in memory.
     pub(super) operands: [u8; 2],
-    /// The number of the scratch register for a result whose location is the frame.
+    /// The number of the scratch register for a result whose location is the stack frame.
     pub(super) result: u8,
     /// The instruction that loads a whole vector from an unaligned address.
     pub(super) load: Code,
@@ -168,7 +168,7 @@ pub(super) enum Operand {
 pub(super) struct Cold {
     /// The index of the call in the program's instructions.
     pub(super) at: usize,
-    /// The registers of stream pointers in the surrounding loop; `None` for pointers in the frame.
+    /// The registers of stream pointers in the surrounding loop; `None` for pointers in the stack frame.
     pub(super) streams: Vec<Option<Register>>,
     /// The number of active elements of the vector at the call.
     pub(super) active: usize,
@@ -183,7 +183,7 @@ pub(super) struct Emit<'a> {
     pub(super) allocation: Allocation,
     pub(super) frame: Frame,
     pub(super) sources: SecondaryMap<Reg, Option<Source>>,
-    /// The registers of stream pointers in the loop with lanes; `None` for pointers in the frame.
+    /// The registers of stream pointers in the loop with lanes; `None` for pointers in the stack frame.
     pub(super) streams: Vec<Option<Register>>,
     /// The number of active elements of a vector: fewer than all in the last vector of a loop.
     pub(super) active: usize,
@@ -352,8 +352,8 @@ impl Emit<'_> {
         scratch
     }
 
-    /// Returns the number of the vector register to compute a result in: the result's own, or the scratch register if
-    /// its location is the frame.
+    /// Returns the number of the vector register to compute a result in: the result's own register, or the scratch
+    /// register if the location of the result is the stack frame.
     pub(super) fn target(&self, reg: Reg) -> u8 {
         match self.allocation.locations[reg] {
             Location::Register(r) => r,
