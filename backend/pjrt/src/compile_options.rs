@@ -32,7 +32,7 @@ pub enum OverrideValue {
     Bool(bool),
     /// A whole number.
     Int(i64),
-    /// A number.
+    /// A float of 64 bits.
     Float(f64),
 }
 

@@ -417,7 +417,7 @@ unsafe fn answer(frame: *const CallFrame, metadata: *mut Metadata) {
 /// The size in bytes of a call frame (XLA's arguments of a handler) up to the end of its attributes.
 const FRAME_SIZE: usize = std::mem::offset_of!(CallFrame, attrs) + size_of::<FfiAttributes>();
 
-/// The size in bytes of metadata up to the end of the traits.
+/// The size in bytes of metadata (a handler's version and traits, which XLA asks for) up to the end of the traits.
 const METADATA_SIZE: usize = std::mem::offset_of!(Metadata, traits) + size_of::<u32>();
 
 /// Runs the handler of a slot (the index of a handler in `HANDLERS`) on the call in `frame`.

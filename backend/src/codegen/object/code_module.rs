@@ -27,7 +27,7 @@ pub(super) enum Own {
     OfEight(Library, Dtype),
     /// The function that allocates a record of a dynamic tape.
     Grow,
-    /// The function that runs the pieces of a concurrent loop.
+    /// The function that runs the pieces (iterations) of a concurrent loop.
     Pieces,
     /// The function that calls the library routines of the program.
     Routines,
