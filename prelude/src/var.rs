@@ -31,8 +31,8 @@ use tapeloom_ir::{ArrayType, Dtype, Kind, Literal, Loc, Problem, Shape, Tensor, 
 
 /// A traced array. See the [module](crate::var) documentation.
 ///
-/// Its arithmetic is that of Rust's operators: `+ - * / %`, `& | ^ ! << >>`. Its methods stand in families: the type;
-/// shapes and parts; functions of each element and comparisons; reductions, cumulative sums, sorting and search;
+/// Its arithmetic is that of Rust's operators: `+ - * / %`, `& | ^ ! << >>`. Its methods are grouped by topic: the
+/// type; shapes and parts; functions of each element and comparisons; reductions, cumulative sums, sorting and search;
 /// products; activations and losses; special functions; selections whose number of results depends on data.
 #[doc(
     alias = "Array",

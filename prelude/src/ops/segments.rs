@@ -18,7 +18,7 @@ use tapeloom_ir::{ArrayType, Dtype, Kind, Loc, Problem, Shape};
 
 /// Reductions over segments. `ids` are integers whose shape is that of the first axes of this array: element i of these
 /// axes belongs to segment `ids[i]`. The result is `[segments, rest..]` with the remaining axes of this array. Elements
-/// with a number outside of 0, 1, .. `segments` - 1 are dropped, negative ones, too, as in JAX.
+/// whose id is not one of 0, 1, .. `segments` - 1 are dropped, also if the id is negative, as in JAX.
 ///
 /// Errors: `shape` if the shape of the ids is not that of the first axes; `dtype` if the ids are not integers, or the
 /// elements not numbers.

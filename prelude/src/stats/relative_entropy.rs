@@ -67,8 +67,8 @@ const ORDERS: usize = 2;
 /// Returns ln(p / q) for positive p and q, with the value that `log` computes and the derivatives 1 / p and -1 / q.
 /// Derivatives up to the given order take one logarithm, further ones three.
 fn log_ratio(log: fn(Var, Var) -> Var, p: Var, q: Var, order: usize) -> Var {
-    // The derivatives of the logarithm of the quotient contain the square of the quotient in one mode and p² / q in the
-    // other, which may overflow. So this logarithm has a rule; the value that the rule returns needs a rule itself, for
+    // The derivatives of ln(p / q) contain the square of p / q in one of forward and reverse mode, and p² / q in the
+    // other. Both may overflow, so this logarithm has a rule. The value that the rule returns needs a rule itself, for
     // the next derivative.
     if order == 0 {
         let difference = p.ln() - q.ln();

@@ -136,10 +136,10 @@ impl Cotangents {
         self.total[i] = Some(self.total[i].map_or(ct, |before| before.plus(b, ct)));
     }
 
-    /// Returns the arguments of a region that adds its contributions to totals itself: the cotangents of its results,
-    /// then the totals of the linear operands from `first` on that `onto` marks as `Total`. These totals are removed
-    /// from `self`. Such a region adds cotangents without a sign flag, so signs are applied before. They are also
-    /// applied if cotangents are tapes, which cannot be negated.
+    /// Returns the arguments of a region that adds its contributions to totals (the sums of cotangents so far) itself:
+    /// the cotangents of its results, then the totals of the linear operands from `first` on that `onto` marks as
+    /// `Total`. These totals are removed from `self`. Such a region adds cotangents without a sign flag, so signs are
+    /// applied before. They are also applied if cotangents are tapes, which cannot be negated.
     pub(super) fn hand_over(
         &mut self,
         b: &Builder<'_>,
@@ -169,8 +169,8 @@ impl Cotangents {
         Accumulator { atom: ct, negated: std::mem::take(&mut self.negated) }.apply_sign(b)
     }
 
-    /// Adds `ct` to a part of the total of operand `i`, whose type is `x`. The part starts at `start`;
-    /// `read` emits the part of a given array. Only that part of the total is written, so n reads of
+    /// Adds `ct` to a part of the total of operand `i`, the sum of its cotangents so far, whose type is `x`. The part
+    /// starts at `start`; `read` emits the part of a given array. Only that part of the total is written, so n reads of
     /// single elements cost n elements, not n arrays of zeros.
     pub(crate) fn add_part(
         &mut self,

@@ -88,9 +88,9 @@ struct Labelled {
 impl Sizes {
     /// Returns the plan of each axis, and whether matrix products come before the sums over windows.
     ///
-    /// Windows over the taps read zeros beyond the taps. An infinite element times a zero is NaN, where the sum as
-    /// written has no term. If the matrix products come first, the zeros are added instead of multiplied. If these
-    /// products are too large, windows are over the elements.
+    /// Windows over the taps read zeros beyond the taps. Such a zero times an infinite element would be NaN, where the
+    /// sum as written has no term. If the matrix products come first, the zeros are added instead of multiplied. If
+    /// these products are too large, the windows are over the elements.
     fn plans(&self, lines: &[AxisSum]) -> Option<(Vec<AxisPlan>, bool)> {
         let all = |plan: &dyn Fn(&AxisSum) -> Option<AxisPlan>| {
             lines.iter().map(plan).collect::<Option<Vec<AxisPlan>>>()

@@ -49,9 +49,9 @@ pub(super) fn transpose(
     Ok(())
 }
 
-/// Emits the initial total for the cotangent of a tape that all iterations read: zeros, with the tape's number of
-/// records. `q` is the position of the body's linear parameter. Returns `None` if the parameter is not a tape of
-/// arrays, or if the number of records is not known outside the loop.
+/// Emits the initial total for the cotangent of a tape that all iterations read: zeros, with as many records (residuals
+/// of one iteration) as the tape has. `q` is the position of the body's linear parameter. Returns `None` if the
+/// parameter is not a tape of arrays, or if the number of records is not known outside the loop.
 fn zero_tape(of: &Loop, b: &Builder<'_>, x: &[Arg], q: usize) -> Option<Atom> {
     let (count, fields) = b.with_module(|m| {
         let body = m.function(of.body);
