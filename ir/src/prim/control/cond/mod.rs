@@ -39,7 +39,7 @@ pub struct Cond {
 /// must be ordinary ones.
 ///
 /// # Errors
-/// Has no error for functions of a well-formed module.
+/// Never fails for functions of a module that the verifier accepts.
 pub fn run_if(b: &Builder<'_>, on: Atom, f: FuncId, args: &[Atom]) -> Result<Vec<Atom>, Problem> {
     let none = b.with_module(|m| skipped(m, f, &[]))?;
     Ok(b.emit(Cond { branches: vec![none, f] }, &[&[on], args].concat()).to_vec())

@@ -23,7 +23,7 @@ impl Op {
     /// `None` if no value is passed to two.
     ///
     /// # Errors
-    /// None for a loop of a well-formed module.
+    /// Never fails for a loop of a module that the verifier accepts.
     pub fn with_constants_once(
         &self,
         module: &mut Module,
