@@ -142,7 +142,7 @@ fn chandrupatla(f: &dyn Fn(Var) -> Var, a: Var, b: Var) -> Var {
             let x = select(far.is_finite(), x1 + s.part * far, mixed);
             let y = f(x);
             // If the values at the new point and at the previous newest point x1 have the same sign, the root is
-            // between the new point and x2, and x1 is removed. Otherwise x2 is removed.
+            // between the new point and the other end x2, and x1 is removed. Otherwise x2 is removed.
             let same = y.signum().eq(y1.signum());
             let pick = |yes: Var, no: Var| select(same, yes, no);
             let s = Search {

@@ -212,7 +212,8 @@ fn ruled_pinv(a: Var, orders: usize) -> Var {
     }
     let rule = move |a: Var, da: Var| {
         let value = ruled_pinv(a, orders - 1);
-        // The formula is evaluated for A / c and c A⁺, so that products of three matrices do not overflow.
+        // The formula is evaluated for A / c and c A⁺, where c is a power of two near the largest element of A, so that
+        // products of three matrices do not overflow.
         let c = magnitude(a);
         let (p, a, da) = (value * c, a / c, da / c);
         let (pt, dat) = (transposed(p), transposed(da));

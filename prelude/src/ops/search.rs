@@ -129,7 +129,7 @@ fn place(vector: Var, x: Var, at: Loc, before: Before<'_>) -> Var {
     let gather = Gather { batch: 0, axes: vec![0], bounds: Bounds::Clip };
     let column = x.rank();
     // The result is between `found` and `found + rest`. All queries share one `rest`: if the middle element does not
-    // come before the query, a lower upper bound is known, but `found + rest` remains a valid one.
+    // come before the query, a smaller upper bound than `found + rest` is known, but `found + rest` remains valid.
     let (mut found, mut rest) = (zeros(x.shape(), Dtype::I64), n);
     while rest > 0 {
         let half = rest.div_ceil(2);

@@ -430,8 +430,8 @@ pub fn truncated_normal_kl(
     of_floats("truncated_normal_kl", operands, at, |[a, b, m, s, c, d, n, t]| {
         let inner = log_mass(a, b);
         let finite = |x: Var| select(x.is_finite(), x, 0.0);
-        // `mean` and `square` are the means under p of z and z², where z = (x - m) / s; `other` is the mean of ((x - n)
-        // / t)².
+        // `mean` and `square` are the means of z and z² under the first distribution p, where z = (x - m) / s; `other`
+        // is the mean of ((x - n) / t)².
         let (at_a, at_b) = (density_at(a, inner), density_at(b, inner));
         let mean = at_a - at_b;
         let square = 1.0 + finite(a) * at_a - finite(b) * at_b;

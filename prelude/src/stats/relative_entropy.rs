@@ -105,7 +105,8 @@ fn log_of_quotient(p: Var, q: Var) -> Var {
 /// Returns p ln(p / q) - p + q for positive p and q.
 fn divergence(p: Var, q: Var) -> Var {
     let (near, w, cubic) = closeness(p, q);
-    // For close p and q, p (u - ln(1 + u)) with u = (q - p) / p is (q - p) w - p 2 (w³/3 + w⁵/5 + ..).
+    // For close p and q, p (u - ln(1 + u)) with u = (q - p) / p is (q - p) w - p 2 (w³/3 + w⁵/5 + ..), with w = (q - p)
+    // / (q + p).
     let close = (q - p) * w - p * cubic;
     select(near, close, p * log_ratio(log_of_quotient, p, q, ORDERS) - p + q)
 }

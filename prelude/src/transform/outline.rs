@@ -62,8 +62,8 @@ impl Outlined {
             return None;
         }
         let types: Vec<ArrayType> = args.leaves.iter().map(|v| v.ty(at)).collect();
-        // Use a stored function only if all of its captures are still in scope: a capture from a closed frame cannot be
-        // passed again.
+        // Use a stored function only if all of its captures are still in scope: a value that belongs to a closure which
+        // has returned cannot be passed again.
         let known =
             |o: &Rc<Outlined>| o.form == args.form && o.types == types && o.captures().is_some();
         let known = trace::recall::<Rc<Outlined>>(number, known)?;

@@ -373,7 +373,8 @@ fn inverse_of_erfc<'b, 'm>(x: &[Expr<'b, 'm>]) -> Expr<'b, 'm> {
     let denominator = ((t * 0.001308 + 0.189269) * t + 1.432788) * t + 1.0;
     let mut y = (t - numerator / denominator) * FRAC_1_SQRT_2;
     for _ in 0..3 {
-        // With e = erfc(y) - p and erfc'(y) = -2/√π exp(-y²), the step is e / (erfc'(y) + y e).
+        // Halley's step from the estimate y: with e = erfc(y) - p and erfc'(y) = -2/√π exp(-y²), it is e / (erfc'(y) +
+        // y e).
         let error = y.erfc() - p;
         let slope = (-(y * y)).exp() * -FRAC_2_SQRT_PI;
         y = y - error / (slope + y * error);

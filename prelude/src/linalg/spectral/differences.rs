@@ -212,8 +212,8 @@ impl Polynomial {
     /// Returns the divided difference of order `k`, `Σ c[p] p! / (p + k)! h[p](-1, inside.., 1)`; see the documentation
     /// of this module.
     fn mean(&self, all: &Combinations, k: usize, inside: &[Var]) -> Var {
-        // Add the arguments one by one: with the next argument `y`, h[p] becomes h[p] + y h'[p - 1], where h'
-        // includes `y`.
+        // Add the arguments to the symmetric polynomials h[p] one by one: with the next argument `y`, h[p] becomes h[p]
+        // + y h'[p - 1], where h' includes `y`.
         let mut last: Vec<Option<Var>> = vec![None; inside.len()];
         let mut total: Option<Var> = None;
         for (p, c) in self.coefficients.iter().enumerate() {

@@ -223,8 +223,8 @@ impl Sum {
                 x.atom = cut_to(b, x.atom, cut);
                 x.labels[at] = Label::Remainder(i);
             } else {
-                // Use a window instead of a reshape to split the axis: if it reaches beyond the array, a reshape
-                // would need index divisions.
+                // Use a window instead of a reshape to split the axis: if the new axes reach beyond the array, a
+                // reshape would need index divisions.
                 let repeated = Broadcast {
                     shape: [&shape[..=at], &[several], &shape[at + 1..]].concat().into(),
                     dims: (0..shape.len()).map(|d| d + usize::from(d > at)).collect(),

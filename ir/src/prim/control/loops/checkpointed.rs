@@ -248,7 +248,8 @@ impl Recomputation {
             })?;
         }
         let kept: Vec<usize> = (0..part.needed.len()).filter(|r| part.needed[*r]).collect();
-        // A carry that depends on a call of a Rust function cannot be recomputed either.
+        // A carry that depends on a call of a Rust function cannot be recomputed, because the function must not be
+        // called again.
         let calls = m.function(part.function).equations.iter().any(|e| m.calls_out(&e.op));
         let fits = fits && !calls && !kept.is_empty();
         Ok(fits.then_some(Recomputation { body, derived, active, part, kept }))
@@ -789,7 +790,7 @@ impl Primitive for Replay {
     }
 
     fn samples(module: &mut Module) -> Vec<Sample> {
-        // This sample tests a `replay` by itself; derivatives of the sample loops contain others.
+        // This sample tests a `replay` by itself. Other `replay`s occur in derivatives of the sample loops.
         sample(module).into_iter().collect()
     }
 }

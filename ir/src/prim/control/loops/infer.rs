@@ -98,8 +98,7 @@ fn slots(spec: &LoopSpec, f: &Function, params: &[Type], results: &[Type]) -> Re
                 if next != ty {
                     return Err(changed(&f.name, (p, ty), (*r, next)));
                 }
-                // In a loop with linear parameters every carry is linear: an ordinary parameter may not have a
-                // carry slot.
+                // In a loop with linear parameters every carry is linear: an ordinary parameter may not take a carry.
                 if p < known && known < params.len() {
                     let message = format!(
                         "@{} has linear parameters, and parameter {p}, which is not, is carried",

@@ -149,7 +149,8 @@ impl Loop {
         let price = |p: usize| match self.spec.takes[p] {
             Binding::Carry(r) if values && self.stacks(own, r).is_some() => Price::THERE,
             Binding::Carry(r) if fwd.results[r] != fwd.params[p].into() => {
-                // Charge the memory of the carry itself: a residual may not be overwritten by the next iteration.
+                // If a carry that changes is a residual, every iteration needs memory for it, because the next
+                // iteration may not overwrite a residual. Charge this memory.
                 Price::Bytes(Amortization::OWN.in_bits(shares[p].context().bits))
             }
             Binding::Carry(_) | Binding::Const if hoists || !shares[p].is_free() => {

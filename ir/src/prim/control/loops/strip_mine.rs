@@ -49,7 +49,7 @@ impl Op {
         let of = Loop { carries: Some(slot_count(plan.carries)), ..of.clone() };
         let TripCount::Static(n) = of.spec.trip else { return b.emit(of, x).to_vec() };
         // If one block, or the last iterations, cover all `n` iterations, every iteration saves its residuals, as in a
-        // loop without slots.
+        // loop without checkpoint slots.
         if plan.block > 1 && plan.block >= n || plan.last > 0 && plan.last >= n {
             return b.emit(self.clone(), x).to_vec();
         }
@@ -119,7 +119,8 @@ impl Loop {
             Direction::Down => (rest, 0),
         };
         let params: Vec<usize> = self.spec.params().collect();
-        // Returns the loop's operands with `xs` operands cut to the `n` rows from `first` on.
+        // Returns the loop's operands, of which `xs` operands (arrays with one row per iteration) are cut to the `n`
+        // rows from `first` on.
         let some = |first: usize, n: usize| -> Vec<Atom> {
             let operand = |(p, x): (&usize, &Atom)| match self.spec.takes[*p] {
                 Binding::Xs => rows(b, *x, first, n),

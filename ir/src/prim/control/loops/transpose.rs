@@ -90,7 +90,8 @@ fn records(m: &Module, f: &Function, tape: ValueId) -> Option<Atom> {
     let readers =
         f.equations.iter().flat_map(|e| e.operands.iter().enumerate().map(move |o| (e, o)));
     readers.filter(|(_, (_, a))| a.value() == Some(tape)).find_map(|(e, (i, _))| {
-        // The number of records according to the function `g`. The equation runs `g`; the tape is parameter `p` of `g`.
+        // The number of the tape's records, as the function `g` shows it. The equation `e` runs `g`, and the tape is
+        // parameter `p` of `g`.
         let inside =
             |g: FuncId, p: usize, operand: &dyn Fn(&Function, ValueId) -> Option<usize>| {
                 let g = m.function(g);
