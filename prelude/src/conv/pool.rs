@@ -42,8 +42,8 @@ fn planned(
     Ok((axes, along))
 }
 
-/// Returns `of(windows, rank)` for the windows of an array of the given rank. The elements of a window are along the
-/// axes from `rank` on.
+/// Forms the windows of an array, and returns the result of `of` for these windows and the array's rank. The elements
+/// of a window are along the axes from `rank` on.
 #[track_caller]
 fn over(
     name: &'static str,

@@ -179,7 +179,8 @@ pub(crate) trait Factor: Copy {
     fn real(x: Var) -> Self;
     /// Returns the array itself if it is real, else its real part.
     fn real_part(self) -> Var;
-    /// Applies `f`, which moves elements or sums them, to each part.
+    /// Applies `f`, which moves elements or sums them, to a real array, or to the real and the imaginary part of a
+    /// complex one.
     fn map(self, f: impl FnMut(Var) -> Var) -> Self;
     /// Returns the product with `y`, computed from products of the real parts and imaginary parts, which `product`
     /// returns.

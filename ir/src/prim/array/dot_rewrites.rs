@@ -334,7 +334,7 @@ fn paired(x: &[Index], y: &[Index], kept: impl Fn(Index) -> bool) -> (Dot, Vec<I
 }
 
 /// Rewrites a product of three arrays in another order, if that takes fewer products of numbers: `(a b) c` becomes
-/// `a (b c)` if `last` is 0, and `b (a c)` if `last` is 1. The same for `c (a b)`.
+/// `a (b c)` if `last` is 0, and `b (a c)` if `last` is 1. Products of the form `c (a b)` are rewritten likewise.
 fn of_chain(site: &Site<'_>, last: usize) -> Option<Term> {
     let Op::Dot(outer) = site.op else { return None };
     let at = usize::from(site.operands[0].definition.is_none());

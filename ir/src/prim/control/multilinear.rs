@@ -158,8 +158,8 @@ impl MultilinearCall {
         Ok(Dual { y: [y].into_iter().collect(), dy: [dy].into_iter().collect() })
     }
 
-    /// Returns the call for the derivative with respect to the constant at position `i`: the constant's tangent
-    /// becomes its last direction. `None` if the derivative is 0.
+    /// Returns the call for the derivative with respect to the constant at position `i`; `None` if the derivative is 0.
+    /// The constant's tangent becomes the last direction of the returned call.
     fn along_constant(
         &self,
         cx: &mut RuleCx<'_, '_>,
@@ -179,8 +179,8 @@ impl MultilinearCall {
         Ok(Some(MultilinearCall { function, jvp, constants: self.constants }))
     }
 
-    /// Returns the call for the transpose in the direction at position `i`: it maps a cotangent of `y`, its last
-    /// direction, to the cotangent of that direction.
+    /// Returns the call for the transpose in the direction at position `i`. The last direction of the returned call is
+    /// a cotangent of `y`, and its result is the cotangent of direction `i`.
     fn transposed(&self, cx: &mut RuleCx<'_, '_>, i: usize) -> Result<MultilinearCall, Problem> {
         let function = back(cx, self.function, i, None)?;
         let jvp = match self.jvp {

@@ -55,7 +55,7 @@ pub(super) fn batch(
 }
 
 /// Exchanges the batch axis (0) and the axis of iterations (1) of a stacked array. A tape is returned unchanged: each
-/// of its records has the batch axis inside.
+/// of its records, the residuals of one iteration, has the batch axis inside.
 fn inside(cx: &RuleCx<'_, '_>, x: Atom) -> Atom {
     let Type::Array(ty) = cx.b.type_of(x) else { return x };
     let permutation = [1, 0].into_iter().chain(2..ty.shape.len()).collect();

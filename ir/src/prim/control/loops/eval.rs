@@ -96,7 +96,7 @@ fn proceeds(of: &Loop, module: &Module, values: &[Option<Value>]) -> Result<bool
     Ok(!y[0].array()?.at(0).is_zero())
 }
 
-/// Returns element `i` of an array along axis 0, or record `i` of a tape.
+/// Returns element `i` of an array along axis 0, or record `i` of a tape, the values of iteration i.
 fn element(x: &Value, i: usize) -> Result<Value, Problem> {
     match x {
         Value::Array(x) => {
@@ -119,7 +119,7 @@ fn element(x: &Value, i: usize) -> Result<Value, Problem> {
 enum Stack {
     /// An array with an element for each iteration along axis 0.
     Array(Tensor),
-    /// The records of a tape, in the order in which the iterations ran.
+    /// A tape, whose records are the values of the iterations in the order in which these ran.
     Tape(Tape),
 }
 

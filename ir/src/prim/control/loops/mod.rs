@@ -85,13 +85,13 @@ impl Loop {
     }
 }
 
-/// Emits a tape without records, as a loop without iterations writes it.
+/// Emits a tape without records (one per iteration), as a loop without iterations writes it.
 pub(crate) fn empty_tape(b: &Builder<'_>, fields: &[Type]) -> Atom {
     constant_tape(b, "no_iteration", Literal::i64(0).into(), fields)
 }
 
-/// Emits the number of records of `tape` if an equation of the function under construction writes it; otherwise
-/// `None`.
+/// Emits the number of records (one per iteration) of `tape` if an equation of the function under construction writes it;
+/// otherwise `None`.
 fn written(b: &Builder<'_>, tape: Atom) -> Option<Atom> {
     b.definition(tape).and_then(|e| {
         let Op::Loop(of) = &e.op else { return None };
@@ -103,8 +103,8 @@ fn written(b: &Builder<'_>, tape: Atom) -> Option<Atom> {
     })
 }
 
-/// Emits the zero tangent of a loop's operand `x`. For a tape it has the same number of records as `x`, if that
-/// number is known, because iterations read the records.
+/// Emits the zero tangent of a loop's operand `x`. The zero tangent of a tape is a tape with as many records (residuals
+/// of one iteration each) as `x`, if that number is known, because iterations read the records.
 fn zero_tangent(b: &Builder<'_>, x: Atom) -> Atom {
     let ty = b.type_of(x);
     match (&ty, written(b, x)) {
@@ -115,7 +115,7 @@ fn zero_tangent(b: &Builder<'_>, x: Atom) -> Atom {
     }
 }
 
-/// Emits a tape of `count` records whose fields, of these types, are zeros.
+/// Emits a tape of `count` records (one per iteration) whose fields, of these types, are zeros.
 fn tape_of_zeros(b: &Builder<'_>, count: Atom, fields: &[Type]) -> Atom {
     constant_tape(b, "zeros", count, fields)
 }
@@ -136,8 +136,8 @@ fn constant_tape(b: &Builder<'_>, name: &str, count: Atom, fields: &[Type]) -> A
     }
 }
 
-/// Returns whether the result `tape` of a function is certain to be a tape without records: one written by a loop
-/// with a literal trip count of 0.
+/// Returns whether the result `tape` of a function is certain to be an empty tape: one written by a loop with a literal
+/// trip count of 0.
 pub(super) fn is_empty_tape(f: &Function, tape: Atom) -> bool {
     let Some(value) = tape.value() else { return false };
     let written = f.equations.iter().rev().find(|e| e.outputs.contains(&value));
@@ -195,8 +195,9 @@ fn repeated(b: &Builder<'_>, size: usize, start: Atom) -> Atom {
     }
 }
 
-/// Emits a tape with a batch axis in its records from an unbatched tape: needed if one branch over a batch writes
-/// a tape and the other branches leave it empty. The loop that wrote the tape gives the number of records.
+/// Emits a tape with a batch axis in its records (the residuals of an iteration) from an unbatched tape: needed if one
+/// branch over a batch writes a tape and the other branches leave it empty. The loop that wrote the tape gives the
+/// number of records.
 pub(crate) fn spread_tape(b: &Builder<'_>, size: usize, tape: Atom) -> Atom {
     let written = written(b, tape);
     if let (Some(Atom::Literal(none)), Type::Tape(fields)) = (written, b.type_of(tape))

@@ -75,7 +75,7 @@ pub enum Binding {
     /// The parameter takes an operand of the loop in the first iteration, and then the result with this index of the
     /// preceding iteration.
     Carry(usize),
-    /// The parameter takes the element (row or record) of an operand that belongs to the iteration.
+    /// The parameter takes the element (row or record) that belongs to the iteration, of an operand.
     Xs,
 }
 

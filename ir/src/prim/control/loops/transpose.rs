@@ -80,8 +80,8 @@ fn constant(of: &Loop, body: &Function, v: ValueId) -> Option<usize> {
     (of.spec.takes[p] == Binding::Const).then_some(operand)
 }
 
-/// Returns the number of records of a tape that is a parameter of the function `f`: a literal, or another
-/// parameter of `f`.
+/// Returns the number of records (one per iteration) of a tape that is a parameter of the function `f`: a literal, or
+/// another parameter of `f`.
 fn records(m: &Module, f: &Function, tape: ValueId) -> Option<Atom> {
     let known = |a: Atom| match a {
         Atom::Literal(_) => Some(a),
