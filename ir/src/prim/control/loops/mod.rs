@@ -90,8 +90,8 @@ pub(crate) fn empty_tape(b: &Builder<'_>, fields: &[Type]) -> Atom {
     constant_tape(b, "no_iteration", Literal::i64(0).into(), fields)
 }
 
-/// Emits the number of records (one per iteration) of `tape` if an equation of the function under construction writes it;
-/// otherwise `None`.
+/// Emits the number of records (one per iteration) of `tape` if an equation of the function under construction writes
+/// the tape; otherwise returns `None`.
 fn written(b: &Builder<'_>, tape: Atom) -> Option<Atom> {
     b.definition(tape).and_then(|e| {
         let Op::Loop(of) = &e.op else { return None };
@@ -103,8 +103,8 @@ fn written(b: &Builder<'_>, tape: Atom) -> Option<Atom> {
     })
 }
 
-/// Emits the zero tangent of a loop's operand `x`. The zero tangent of a tape is a tape with as many records (residuals
-/// of one iteration each) as `x`, if that number is known, because iterations read the records.
+/// Emits the zero tangent of a loop's operand `x`. The zero tangent of a tape is a tape with as many records (one per
+/// iteration) as `x`, if that number is known, because iterations read the records.
 fn zero_tangent(b: &Builder<'_>, x: Atom) -> Atom {
     let ty = b.type_of(x);
     match (&ty, written(b, x)) {
