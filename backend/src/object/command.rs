@@ -80,6 +80,7 @@ impl<'f> Command<'f> {
 
     /// Runs the command with these arguments. Returns the report, which has a line for each object.
     ///
+    /// # Errors
     /// [`Kind::Arguments`] for wrong arguments, and if two functions have the same name. [`Kind::Target`], with all
     /// errors, if objects of some functions could not be made; the objects of all other functions are made.
     /// [`Kind::File`] if a file cannot be written.

@@ -133,7 +133,7 @@ impl Sites {
             let site = Site { at, write: a.write, loops, address };
             self.all.entry(a.held.buffer).or_default().push(site);
         });
-        // Carried buffers that are exchanged have two names.
+        // Carried buffers that are exchanged have two names, so they are not split.
         for carry in shape.carries {
             self.whole.extend([carry.input.buffer, carry.output.buffer]);
         }

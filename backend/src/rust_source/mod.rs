@@ -110,6 +110,7 @@ struct Source<'a> {
 
 /// Returns the Rust source of a function. Its entry is a public function with the name `name`.
 ///
+/// # Errors
 /// [`Kind::Target`], with the user's line, if the function calls anything that Rust source cannot express; also if
 /// `name` is no identifier of Rust. Otherwise the errors of [`compile`](crate::compile()).
 pub fn text(

@@ -117,7 +117,7 @@ fn loops_around_go_into_it() {
 fn other_nests_are_no_contractions() {
     none(&format!("nest {{ for i0 in 8 {{ store b2[i0], 1.0 }} {ROW} }}"));
     none(&format!("nest {{ {CLEARED} nest {{ {ROW} }} }}"));
-    // No contraction, since only half of the sums are cleared.
+    // No contraction, since only half of the sums are set to 0 before.
     none(&format!("nest {{ {CLEARED} for i3 in 4 {{ store b2[i3], 0.0 }} {ROW} }}"));
     // No contraction, since neither operand is a vector.
     none(
