@@ -525,7 +525,8 @@ impl Executable {
         Ok(())
     }
 
-    /// Returns the bytes of memory for tape records that stay allocated for the next call.
+    /// Returns the bytes of memory for tape records (residuals of loop iterations) that stay allocated for the next
+    /// call.
     #[cfg(test)]
     pub(crate) fn records(&self) -> Option<usize> {
         Some(self.inner.records.lock().ok()?.as_ref()?.bytes())

@@ -86,7 +86,8 @@ fn conditions_write_and_their_count_reads() {
     );
 }
 
-/// Tapes whose records hold tapes are passed through calls and branches, also in loops of static trip count.
+/// Tapes whose records hold other tapes (a record has the residuals of one iteration) are passed through calls and
+/// branches, also in loops of static trip count.
 #[test]
 fn tapes_are_passed_on() {
     let functions = "
@@ -144,8 +145,8 @@ func @reverse(%0: i64[], %1: tape<f64[]>, %2: tape<bool[]>, %3: tape<f64[3]>, %4
     }
 }
 
-/// The records that an iteration writes for its own inner loops are freed when it ends: 100 iterations must
-/// need no more tape memory than one, which is 1000 records of 40 bytes and the rest of a chunk.
+/// The tape records that an iteration writes for its own inner loops are freed when it ends. So 100 iterations must
+/// need no more tape memory than one iteration, which needs 1000 records of 40 bytes and the rest of a chunk.
 #[test]
 fn records_of_inner_loops_are_freed() {
     let functions = "

@@ -125,7 +125,8 @@ struct Copied {
     /// The address of the copied part's first element in the array.
     start: Address,
     elements: usize,
-    /// True if the loop copies from the window into the array, false if from the array into the window.
+    /// True if the loop copies from the window (the buffer with the copy) into the array, false if from the array into
+    /// the window.
     back: bool,
 }
 
@@ -180,7 +181,8 @@ impl Copied {
             let back = Copied::of(kernel, &body[last]).filter(|other| other.back);
             back.is_some_and(|back| Copied { back: false, ..back } == *self)
         };
-        // `work`: the statements that use the window. `goes_back`: whether the window's final value is copied back.
+        // `work`: the statements that use the window (the buffer with the copied part). `goes_back`: whether the
+        // window's final value is copied back to the array.
         let (work, goes_back) = match self.back {
             true if last == at => (first..at, true),
             false if first == at && both() => (at + 1..last, true),
@@ -199,7 +201,8 @@ impl Copied {
         let written = survey.touched.contains(&Touch::Window { write: true });
         let allowed = |touch: &Touch| match touch {
             Touch::Window { write } => goes_back || !write,
-            // Reads of the array are harmless if the window is never written.
+            // If the window (the copy) is never written, the array and the window stay equal, so reads of the array are
+            // harmless.
             Touch::Array { write } => !write && !written,
             Touch::Opaque => false,
         };
@@ -284,7 +287,8 @@ impl Copied {
         fits && stored
     }
 
-    /// Returns whether an address is the array element that the window element `index` is a copy of.
+    /// Returns whether an address is the array element of which the element `index` of the window (the buffer with the
+    /// copied part) is a copy.
     fn is_next(&self, index: IndexId, buffer: BufferId, address: &Address) -> bool {
         let mut start = address.clone();
         start.terms.retain(|(i, _)| *i != index);
@@ -315,7 +319,7 @@ enum Touch {
     Window {
         write: bool,
     },
-    /// An access to this part of the array, to an element that may be in it, or to aliased memory.
+    /// An access to the copied part of the array, to an element that may be in this part, or to memory that aliases it.
     Array {
         write: bool,
     },
@@ -408,7 +412,7 @@ impl Survey<'_> {
     }
 }
 
-/// A rewriter that redirects accesses to the window into the array.
+/// A rewriter that redirects accesses to the window (the buffer with the copied part of an array) into the array.
 struct InPlace<'a> {
     copied: &'a Copied,
 }
@@ -517,7 +521,7 @@ mod tests {
         check(&format!("serial i0 in 3 {{ {OUT} {other} {work} }}"), 4);
     }
 
-    /// The copy is removed only if the start of the window is computable before the first use of the window.
+    /// The copy is removed only if the address of the copied part can be computed before the first use of the copy.
     #[test]
     fn copies_to_late_addresses_stay() {
         let fill = "for i3 in 4 { %2: f64 = load b0[i3] %3: f64 = add %2, 1.0 store b2[i3], %3 }";

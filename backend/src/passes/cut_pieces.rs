@@ -67,7 +67,7 @@ pub(super) const PASS: Pass = Pass {
 
 /// The assumed trip count of a loop whose trip count is known only at run time, for estimates of work.
 const ASSUMED_TRIPS: u64 = 16;
-/// The search for a loop over batch members tries at most this many different extents as the number of members.
+/// Different extents may be the number of members of a batch: at most this many of them are tried.
 const TRIED_MEMBERS: usize = 3;
 /// The number of operations in one vector lane that take as long as one byte of memory traffic.
 const OPERATIONS_PER_BYTE: u64 = 1;
@@ -106,7 +106,7 @@ struct Cutter<'a> {
 }
 
 /// A variable into which iterations fold, the code that combines its values, and the neutral element of the code, with
-/// which each piece starts.
+/// which each piece of the cut loop starts.
 type Partial = (VarId, Code, Literal);
 
 /// The reason why a statement is not cut.
@@ -179,8 +179,9 @@ impl Cutter<'_> {
         out
     }
 
-    /// Returns the largest number of pieces of a statement, a power of two. Each piece has at least three quarters of
-    /// `piece_operations` operations, so that a thread's share is worth its cost.
+    /// Returns the largest number of pieces into which a statement may be cut, a power of two. Each piece (the share of
+    /// one thread) has at least three quarters of `piece_operations` operations, so that it is worth the cost of a
+    /// thread.
     fn most_pieces(&self, stmt: &Stmt) -> usize {
         let operations = self.costs.block(from_ref(stmt));
         let work = operations.max(bytes(self.kernel, &[stmt]).saturating_mul(OPERATIONS_PER_BYTE));
@@ -412,8 +413,8 @@ impl Cutter<'_> {
         moved
     }
 
-    /// Returns the statements that replace `stmt`: the concurrent loop of its pieces, and the loops that combine the
-    /// partial values of folds.
+    /// Returns the statements that replace `stmt`: a concurrent loop, each iteration of which runs one piece of `stmt`,
+    /// and the loops that combine the partial values of folds.
     fn pieces(
         &mut self,
         stmt: &Stmt,

@@ -111,8 +111,8 @@ mod tests {
     use crate::loop_ir::{eval, parse, shadow};
     use tapeloom_ir::Tensor;
 
-    /// Runs the pass on a program with the given steps. Returns the remaining steps, and whether the large result
-    /// is `zeroed`.
+    /// Runs the pass on a program with these top-level statements. Returns the remaining ones, and whether the large
+    /// result is `zeroed`.
     fn left(steps: &str) -> (String, bool) {
         let text = format!(
             "program @p {{\n  buffer b0: f64[524288] output 0\n  buffer b1: f64[8] output 1\n  \

@@ -191,7 +191,7 @@ pub static STUDY: List = List {
     ],
 };
 
-/// Debug builds verify a program after each step if it has at most this many statements. Larger programs, like all
+/// Debug builds verify a program after each pass if it has at most this many statements. Larger programs, like all
 /// programs, are verified when they are compiled.
 const VERIFIED: usize = 256;
 
@@ -207,7 +207,8 @@ impl List {
         self.observed(program, context, &mut |_, _| {})
     }
 
-    /// Runs the passes of the list in order, and calls `after` with the step and the program after each of them.
+    /// Runs the passes of the list in order. After each of them, calls `after` with its step (the pass with its option)
+    /// and the program.
     ///
     /// # Errors
     /// Like [`List::run`].

@@ -59,7 +59,7 @@ fn plan_memory(program: &mut Program, page_bytes: usize) -> Result<bool, Problem
         if kernel.argsort.is_none() {
             changed |= plan_kernel(kernel, &filled, &frames, page_bytes)?;
         }
-        // The entry is the last kernel, and no kernel calls it, so its frame has no use here.
+        // The entry is the last kernel, and no kernel calls it, so nothing reads its entry in `frames`.
         frames.push(kernel.workspace);
     }
     Ok(changed)
@@ -108,7 +108,7 @@ fn plan_kernel(
 enum Region {
     /// The workspace of the kernel.
     Workspace,
-    /// The private memory of a piece of a concurrent loop.
+    /// The private memory of an iteration of a concurrent loop.
     Private,
 }
 
@@ -182,7 +182,7 @@ struct Blocks<'a> {
 /// The planned memory of a kernel; all offsets are in bytes from the beginning of its workspace.
 struct Placed {
     places: Vec<(BufferId, Place)>,
-    /// The offset of the frame of each call, in the order of the statements.
+    /// The offset of the frame (the callee's workspace) of each call, in the order of the statements.
     frames: Vec<usize>,
     peak: usize,
 }
@@ -191,7 +191,7 @@ struct Placed {
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Part {
     Buffer(BufferId),
-    /// The frame of a call, by its position in `Blocks::calls`.
+    /// The frame (the callee's workspace) of a call, by the call's position in `Blocks::calls`.
     Frame(usize),
     /// The memory of the blocks inside the statement at this position.
     Inside(usize),

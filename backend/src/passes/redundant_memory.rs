@@ -54,7 +54,7 @@ struct Alike {
     kept: OrderedSet<BufferId>,
 }
 
-/// An element of one version of a buffer.
+/// An element of one version of a buffer (one of the values that the buffer holds one after the other).
 #[derive(Clone, PartialEq, Debug)]
 struct Element {
     held: BufferVersion,

@@ -68,11 +68,13 @@ struct Rolling {
     index: IndexId,
     iterations: usize,
     held: BufferVersion,
-    /// The address of the window's element that no later iteration accesses.
+    /// The address of the element of the window (the elements that one iteration accesses) that no later iteration
+    /// accesses.
     first: Address,
-    /// The distance in elements between neighbours in the window, which is also the advance per iteration.
+    /// The distance in elements between neighbours in the window (the elements that one iteration accesses). The window
+    /// moves by this distance in each iteration.
     stride: i64,
-    /// The number of elements in the window minus one.
+    /// The number of elements in the window (the elements that one iteration accesses) minus one.
     more: usize,
 }
 
@@ -135,12 +137,14 @@ impl Rolling {
         })
     }
 
-    /// Returns the address of element `k` of the window within the loop.
+    /// Returns the address of element `k` of the window (the elements that one iteration accesses), as an expression in
+    /// the loop's index.
     fn at(&self, k: usize) -> Address {
         Address { offset: self.first.offset + self.stride * k as i64, ..self.first.clone() }
     }
 
-    /// Returns the address of element `k` of the window in a given iteration, for use outside of the loop.
+    /// Returns the address of element `k` of the window (the elements that one iteration accesses) in a given
+    /// iteration, for use outside of the loop.
     fn outside(&self, iteration: usize, k: usize) -> Address {
         let mut address = self.at(iteration + k);
         address.terms.retain(|(i, _)| *i != self.index);
@@ -179,7 +183,8 @@ impl Rolling {
         Stmt::Nest { body: out, origins: stmt.own_origins() }
     }
 
-    /// Returns a statement with loads and stores of the window replaced by reads and writes of `vars`.
+    /// Returns a statement in which loads and stores of elements that one iteration accesses are replaced by reads and
+    /// writes of the variables `vars`.
     fn in_variables(&self, stmt: &Stmt, vars: &[VarId], dtype: Dtype) -> Stmt {
         let shape = stmt.shape();
         let var = shape.element.as_ref().and_then(|e| Some(vars[self.place(e.held, e.address)?]));

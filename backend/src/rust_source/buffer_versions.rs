@@ -12,7 +12,8 @@ use crate::loop_ir::{
 use std::collections::{BTreeMap, BTreeSet};
 use tapeloom_ir::OrderedMap;
 
-/// Gives each version of a buffer its own buffer, unless the version keeps elements of an earlier version.
+/// Gives each version of a buffer (one of the values that it holds one after the other) its own buffer, unless the
+/// version keeps elements of an earlier version.
 pub(super) fn split(kernel: &mut Kernel) {
     let mut carried: BTreeSet<BufferId> = BTreeSet::new();
     // For each buffer, the version that the last statement writes. Versions are not numbered in the order of
@@ -46,7 +47,7 @@ pub(super) fn split(kernel: &mut Kernel) {
             let own = i as u32 + 1;
             groups.push(version.continues.map_or(own, |before| groups[before as usize]));
         }
-        // The last version of a result stays in the result's own buffer.
+        // The last version of a result, which is the value that the caller gets, stays in the result's own buffer.
         let last = last.get(&id).filter(|_| is_result);
         let kept = last.map_or(0, |version| groups[*version as usize]);
         let mut made: BTreeMap<u32, BufferId> = BTreeMap::from([(kept, id)]);
@@ -60,7 +61,8 @@ pub(super) fn split(kernel: &mut Kernel) {
     kernel.rewrite(|_, body| *body = Renamed(&fresh).block(body));
 }
 
-/// A rewriter that replaces each buffer version by its new buffer.
+/// A rewriter that replaces each version of a buffer (one of the values that it holds one after the other) by its new
+/// buffer.
 struct Renamed<'a>(&'a OrderedMap<BufferVersion, BufferId>);
 
 impl Rewriter for Renamed<'_> {

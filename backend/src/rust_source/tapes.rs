@@ -17,7 +17,7 @@ use cranelift_entity::PrimaryMap;
 use std::collections::{BTreeMap, BTreeSet};
 use tapeloom_ir::{ArrayType, Dtype};
 
-/// A field of the records of a tape.
+/// A field of a tape's records (a record has the residuals of one iteration).
 #[derive(Clone, Debug)]
 pub(super) struct Field {
     /// The offset of the field from the start of a record, in bytes.
@@ -111,8 +111,8 @@ impl Tapes {
         }
     }
 
-    /// Returns the scalars that are used. A scalar does not count if its only uses are first words of handles that can
-    /// be removed.
+    /// Returns the scalars that are used. A scalar does not count if it is only used as the first word of a tape handle
+    /// (the word that selects tape and field) that can be removed.
     fn needed_words(&self, kernel: &Kernel) -> BTreeSet<ScalarId> {
         let mut needed = BTreeSet::new();
         visit(&kernel.body, &mut |stmt| {
@@ -195,7 +195,7 @@ impl Tapes {
 /// Returns the buffers that are local handles and need only their second word: their two words are stored and loaded
 /// one at a time, at constant addresses, and the first word is not needed.
 fn local_handles(kernel: &Kernel, needed: &BTreeSet<ScalarId>) -> BTreeSet<BufferId> {
-    // A buffer is a handle if the length of a tape is stored in it.
+    // A buffer is a handle (it names a tape and a first record) if the length of a tape is stored in it.
     let (mut lengths, mut handles) = (BTreeSet::new(), BTreeSet::new());
     visit(&kernel.body, &mut |stmt| match stmt {
         Stmt::Tape(TapeStmt::Length { value, .. }) => _ = lengths.insert(*value),
@@ -248,7 +248,7 @@ fn drop_first_words(body: &mut Vec<Stmt>, handles: &BTreeSet<BufferId>) {
     }
 }
 
-/// Returns the targets to which cursors of a kernel are moved, each once.
+/// Returns the targets (tapes or handles of tapes) to which cursors of a kernel are moved, each once.
 fn targets(kernel: &Kernel) -> Vec<(CursorId, CursorTarget)> {
     let mut found: BTreeMap<CursorId, Vec<CursorTarget>> = BTreeMap::new();
     visit(&kernel.body, &mut |stmt| {

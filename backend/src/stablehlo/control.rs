@@ -188,7 +188,7 @@ pub(super) fn run_loop(
 }
 
 impl State<'_> {
-    /// Makes the token in `state` the token of the calls of Rust functions that follow.
+    /// Makes the token in `state` (which orders calls of Rust functions) the token that following calls take.
     fn take_token(&self, w: &mut Writer, state: &[Value]) {
         if let Some(place) = self.token {
             w.token = Some(state[place].clone());

@@ -39,7 +39,7 @@ use super::types::{ClientFunction, HostFunction};
 use super::writer::{Value, Writer};
 use tapeloom_ir::{ArrayType, Dtype, FuncId, HostCall, Kind, Problem, Shape};
 
-/// Returns the type of a token.
+/// Returns the type of a token: a value that each call of a Rust function takes from the previous one.
 pub(super) fn token() -> ArrayType {
     ArrayType::new(Dtype::I64, Shape::scalar())
 }

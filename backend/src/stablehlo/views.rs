@@ -22,7 +22,8 @@ use smallvec::SmallVec;
 use tapeloom_ir::prim::{AxisMap, Piece};
 use tapeloom_ir::{ArrayType, Dtype, Literal, Problem, Shape};
 
-/// The largest extent of an output axis for which a piece is written index by index.
+/// The largest extent of an output axis for which a piece of a view (the elements from one operand) is written index by
+/// index.
 const FEW: usize = 32;
 
 /// Appends a view of the type `ty`, and returns the result. An element comes from the first piece that has it; an
@@ -128,13 +129,13 @@ fn written(
     y.ok_or_else(|| Problem::internal("a view without pieces"))
 }
 
-/// The form of a piece.
+/// The form of a piece of a view (the elements that it reads from one operand).
 enum Form {
     /// No element of the output is in the piece.
     Empty,
     /// The piece is a box.
     Box(Box),
-    /// The piece has elements, and is no box.
+    /// The piece has elements, but they form no box.
     Other,
 }
 

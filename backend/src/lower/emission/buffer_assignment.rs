@@ -169,7 +169,8 @@ struct Readers {
     /// For each memory owner, the origins (source line and phase) of the equations that read it in a later
     /// pass.
     lines: SecondaryMap<NodeId, Vec<Origin>>,
-    /// For each memory owner that is a region's result, whether a region of a later pass reads it.
+    /// For each memory owner that is a result of a region (a call, branch or loop), whether a region of a later pass
+    /// reads it.
     between: SecondaryMap<NodeId, bool>,
 }
 
@@ -192,7 +193,8 @@ impl Readers {
         for (id, node) in graph.nodes.iter().rev() {
             let (Origin { loc, phase }, owner) = (node.origin, liveness.memory_owner(id));
             let mut own = (phase.order, phase.transposed);
-            // A node after an `after_forward` barrier belongs to a later pass than its phase says.
+            // The number of barriers counts, too: a node after an `after_forward` barrier belongs to a later pass than
+            // its phase says.
             own.0 = own.0.max(node.required_passes);
             // Library routines and external functions count as straight-line code, not as regions. If the reverse pass
             // recomputes a value inside of one, the planner does not count that value.
@@ -277,7 +279,8 @@ fn is_held(marks: &[Mark]) -> bool {
     })
 }
 
-/// Returns the marks of all versions of a buffer, sorted and without repetitions.
+/// Returns the marks of all versions of a buffer (the values that it holds one after the other), sorted and without
+/// repetitions.
 fn marks(kept: &OrderedMap<loop_ir::BufferVersion, Vec<Mark>>, buffer: BufferId) -> Vec<Mark> {
     let of = kept.iter().filter(|(held, _)| held.buffer == buffer);
     let mut marks: Vec<Mark> = of.flat_map(|(_, marks)| marks.iter().cloned()).collect();

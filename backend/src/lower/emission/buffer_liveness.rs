@@ -19,7 +19,7 @@ use std::collections::BTreeSet;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::{ArrayType, OrderedMap, Shape};
 
-/// Per node: the owner of its memory, its lifetime in steps, and the axes that need memory.
+/// Per node: the owner of its memory, its lifetime in steps (top-level statements), and the axes that need memory.
 pub(crate) struct Liveness {
     owners: SecondaryMap<NodeId, Option<NodeId>>,
     /// For each memory owner, the first and last step (top-level statement of the body) that accesses it.
@@ -36,7 +36,7 @@ pub(crate) struct Liveness {
 /// The accesses of one step (top-level statement of the body) to the memory of a node.
 #[derive(Default)]
 struct StepAccesses {
-    /// The index that all accesses of the step use; `None` if they differ.
+    /// The index at which all accesses of the step (a top-level statement) are; `None` if they differ.
     index: Option<Index>,
     /// The position of the step's last load of the node, counted in statements.
     last_load: Option<usize>,
@@ -135,8 +135,8 @@ impl Liveness {
             }
             dying.sort_unstable_by_key(|(load, id, _)| (*load, *id));
             born.sort_unstable_by_key(|(store, id, _)| (*store, *id));
-            // `waiting` maps a type and an index to the nodes that the step has already loaded for the last time. A new
-            // node of the same type that is stored at the same index may take over the memory of one of these nodes.
+            // `waiting` maps a type and an index to the nodes whose last load precedes the current position. A new node
+            // of the same type that is stored at the same index may take over the memory of one of these nodes.
             let mut dying = dying.into_iter().peekable();
             let mut waiting: OrderedMap<(&ArrayType, &Index), BTreeSet<NodeId>> =
                 OrderedMap::default();

@@ -38,7 +38,8 @@ pub(crate) struct Tapes {
     pub(crate) limited: Option<PrimaryMap<LoopLimitId, LoopLimit>>,
     /// The number of tapes of finished kernels. These tapes are the first ones in `all`.
     done: usize,
-    /// For each finished kernel, the tapes on which records may remain when it ends.
+    /// For each finished kernel, the tapes on which records (residuals of one iteration) may remain when the kernel
+    /// ends.
     left: PrimaryMap<KernelId, BTreeSet<TapeId>>,
     /// The tape of each loop of the current kernel, keyed by the node of the loop's first result. The list has an entry
     /// for each result that is a tape: the result's number, and the offset in bytes of its field in a record.
@@ -52,8 +53,8 @@ impl Tapes {
         Tapes { all: PrimaryMap::new(), limited, done: 0, left, known: OrderedMap::default() }
     }
 
-    /// Notes that a loop at source line `loc` runs the kernel `body`. The records that the kernel leaves on tapes then
-    /// remain once for each iteration of this loop.
+    /// Notes that a loop at source line `loc` runs the kernel `body`. If the kernel leaves records (residuals of one
+    /// iteration) on tapes, these then remain once for each iteration of this loop.
     pub(crate) fn repeat(&mut self, body: KernelId, loc: Loc) {
         for tape in &self.left[body] {
             self.all[*tape].within.push(loc);

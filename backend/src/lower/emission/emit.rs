@@ -16,11 +16,12 @@ use cranelift_entity::{PrimaryMap, SecondaryMap};
 use std::collections::BTreeSet;
 use tapeloom_ir::{Code, Dtype, Literal, OrderedMap, Problem};
 
-/// For each node, the buffer version that holds its value.
+/// For each node, the buffer version that holds its value (a version is one of the values that a buffer holds one after
+/// the other).
 pub(crate) type NodeVersions = SecondaryMap<NodeId, Option<BufferVersion>>;
 
-/// Adds the buffer versions to the kernel, and returns the version of each node. Nodes that share a buffer are its
-/// versions, numbered in node order.
+/// Adds the versions of buffers to the kernel (a version is one of the values that a buffer holds one after the other),
+/// and returns the version of each node. Nodes that share a buffer are its versions, numbered in node order.
 pub(crate) fn versions(
     graph: &Graph,
     emitted: &FusedTrees,
@@ -42,7 +43,8 @@ pub(crate) fn versions(
     held
 }
 
-/// The memory plan that the conversion reads: lifetimes, offsets of frames, and callees.
+/// The memory plan that the conversion reads: lifetimes, offsets of the frames (workspaces) of callees, and the
+/// callees.
 #[derive(Clone, Copy)]
 pub(crate) struct Memory<'a> {
     pub(crate) liveness: &'a Liveness,
@@ -125,7 +127,7 @@ impl<'a> Convert<'a> {
             Tree::For { index, extent, body } => {
                 let new = self.kernel.fresh_index();
                 self.new_index[*index] = Some(new);
-                // All loops are serial at first. A later step, `infer_parallelism`, decides which loops are parallel.
+                // All loops are serial at first. Later, `infer_parallelism` decides which loops are parallel.
                 let (extent, parallelism) = (Extent::Constant(*extent), Parallelism::Serial);
                 let (carries, origins) = (Vec::new(), self.origins_of_trees(body));
                 let body = self.block(body)?;

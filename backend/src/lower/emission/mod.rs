@@ -1,4 +1,5 @@
-//! From loop trees to statements: the memory of nodes, and the code of regions and dynamic tapes.
+//! From loop trees to statements: the memory of nodes, and the code of regions (calls, branches, loops) and dynamic
+//! tapes.
 
 pub(crate) mod buffer_assignment;
 mod buffer_liveness;

@@ -128,7 +128,7 @@ impl Convert<'_> {
         spans.iter().map(|s| self.span(s)).collect()
     }
 
-    /// Returns the views of the results of a region.
+    /// Returns the views of memory to which the results of a region (a call, branch or loop) are written.
     fn results(&self, r: &RegionStep) -> Result<Vec<View>, Problem> {
         let whole = |node| {
             let elements = self.graph.nodes[node].ty.shape.elements();
@@ -137,7 +137,8 @@ impl Convert<'_> {
         r.results.iter().map(|n| whole(*n)).collect()
     }
 
-    /// Adds a buffer at `offset` in the workspace, which lies inside the region's frame, and returns the buffer.
+    /// Adds a buffer at `offset` in the workspace and returns it. The offset lies inside the frame of the region (the
+    /// region's part of the workspace).
     fn own(&mut self, ty: ArrayType, offset: usize) -> BufferId {
         self.kernel.buffers.push(Buffer::new(ty, Place::Workspace(offset)))
     }
@@ -193,7 +194,8 @@ impl Convert<'_> {
         Ok(Stmt::Nest { body: code, origins: self.origins(r) })
     }
 
-    /// Returns the equations that a region computes: its own equation, and the equations of the kernels that it runs.
+    /// Returns the equations that a region (a call, branch or loop) computes: its own equation, and the equations of
+    /// the kernels that it runs.
     fn origins(&self, r: &RegionStep) -> Origins {
         let kernels = self.graph.regions[r.region].kind.kernels();
         let own = self.origins_of_nodes([r.first]);

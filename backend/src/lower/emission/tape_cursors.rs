@@ -33,8 +33,8 @@ impl TapeAccesses {
 }
 
 impl Convert<'_> {
-    /// Emits the tape accesses of a loop that runs kernel `body`: creates the handles of tapes that it writes, and
-    /// opens the handles of tapes that it reads.
+    /// Emits the tape accesses of a loop that runs kernel `body`: creates the handles (the values that name a tape) of
+    /// tapes that the loop writes, and opens the handles of tapes that it reads.
     pub(super) fn tape_accesses(
         &mut self,
         r: &RegionStep,
@@ -113,7 +113,7 @@ impl Convert<'_> {
         Ok(tape_accesses)
     }
 
-    /// Emits statements that move the cursors to the tape records of iteration `number`.
+    /// Emits statements that move the cursors (pointers to tape records) to the records of iteration `number`.
     pub(super) fn move_cursors(
         &mut self,
         tape_accesses: &TapeAccesses,
@@ -126,15 +126,16 @@ impl Convert<'_> {
         }
     }
 
-    /// Returns a view of a whole field of the record at a cursor; `offset` is the offset of the field in bytes.
+    /// Returns a view of a whole field of the tape record to which a cursor points; `offset` is the offset of the field
+    /// in bytes.
     fn field(&mut self, cursor: CursorId, offset: usize, ty: &ArrayType) -> View {
         let place = Place::Record { cursor, offset };
         let buffer = self.kernel.buffers.push(Buffer::new(ty.clone(), place));
         View::whole(BufferVersion::first(buffer), ty.shape.elements())
     }
 
-    /// If a node is a result of a region, returns the node of the region's first result, and the result's
-    /// number.
+    /// If a node is a result of a region (a call, branch or loop), returns the node of the region's first result, and
+    /// the result's number.
     fn from(&self, node: NodeId) -> Option<(NodeId, usize)> {
         let of = &self.graph.nodes[node];
         let NodeKind::Result { n, .. } = of.kind else { return None };
@@ -142,8 +143,8 @@ impl Convert<'_> {
     }
 }
 
-/// Returns the size in bytes of a record with fields of these types, and the offset in bytes of each field.
-/// Fields are sorted by decreasing element size, so that there is no padding between them.
+/// Returns the size in bytes of a tape record with fields of these types, and the offset in bytes of each field. Fields
+/// are sorted by decreasing element size, so that there is no padding between them.
 fn layout(types: &[&ArrayType]) -> Result<(usize, Vec<usize>), Problem> {
     let mut order: Vec<usize> = (0..types.len()).collect();
     order.sort_by_key(|i| std::cmp::Reverse(types[*i].dtype.bytes()));
@@ -164,5 +165,6 @@ fn layout(types: &[&ArrayType]) -> Result<(usize, Vec<usize>), Problem> {
     }
 }
 
-/// The maximal bytes of a record, since a handle has 32 bits for the offset of a field.
+/// The largest size of a tape record in bytes: a handle, which names a tape and a field, has 32 bits for the offset of
+/// the field.
 const MOST_RECORD_BYTES: usize = i32::MAX as usize & !7;

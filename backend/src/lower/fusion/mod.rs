@@ -55,13 +55,14 @@ pub(crate) struct FusedTrees {
     pub(crate) vars: PrimaryMap<VarId, Dtype>,
     /// For each variable, the node whose elements are accumulated in it.
     pub(crate) var_nodes: SecondaryMap<VarId, Option<NodeId>>,
-    /// Whether a node needs memory: it is loaded, overwritten, or an operand of a region or library call.
+    /// Whether a node needs memory: it is loaded, overwritten, or an operand of a region (a call, branch or loop) or of
+    /// a library call.
     pub(crate) needs: SecondaryMap<NodeId, bool>,
     /// For each node that takes over the memory of its base (the array that it overwrites), the base.
     pub(crate) takes_over: SecondaryMap<NodeId, Option<NodeId>>,
 }
 
-/// Emits the loop trees of a function from its fusion candidates.
+/// Emits the loop trees of a function from its fusion candidates (computed nodes, or parts of them).
 pub(crate) fn emit(
     graph: &Graph,
     donation: &Donation,
@@ -178,7 +179,8 @@ impl FusionState<'_> {
             passes.placed(required_passes, line.times[item]);
             let node = self.candidates[m].node;
             let parts = self.candidates[m].part != CandidatePart::Whole;
-            // A node is complete when its last part is placed, so record the position of the last part.
+            // A node that is written in several parts is complete when its last part is placed, so record the position
+            // of the last part.
             let last = self.placed[node];
             let other = last.block == block && self.candidates[last.candidate].node == node;
             if !other || line.times[last.item] <= line.times[item] {
@@ -191,8 +193,8 @@ impl FusionState<'_> {
         line.in_order()
     }
 
-    /// Returns whether a fusion candidate belongs to a reverse pass, which runs after the forward pass that computes
-    /// its residuals.
+    /// Returns whether fusion candidate `m` (a computed node) belongs to a reverse pass, which runs after the forward
+    /// pass that computes its residuals.
     fn is_back(&self, m: usize) -> bool {
         self.graph.nodes[self.candidates[m].node].origin.phase != Phase::FORWARD
     }

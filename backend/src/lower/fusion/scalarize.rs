@@ -72,8 +72,8 @@ impl FusionState<'_> {
             let candidate = &self.candidates[*m];
             let node = &self.graph.nodes[candidate.node];
             let elementwise = matches!(node.kind, NodeKind::Map(_) | NodeKind::Copy);
-            // The fusion candidate's axes must be all axes of its array, in order, except the axes of extent 1, which
-            // no fusion candidate has.
+            // The axes of the candidate must be all axes of its array, in order. Axes of extent 1 do not count, because
+            // candidates have no such axes.
             let in_order = candidate.axes.iter().map(|a| match a.runs {
                 AxisRole::Out(o) if a.start == 0 && a.step == 1 => Some(o),
                 AxisRole::Out(_) | AxisRole::Fold(_) => None,
@@ -119,8 +119,8 @@ impl FusionState<'_> {
         all
     }
 
-    /// Returns the number of the accumulator for an index of the fusion candidate: accumulators are numbered like the
-    /// unrolled output elements, in row-major order.
+    /// Returns the number of the accumulator for an index of fusion candidate `m` (a computed node): accumulators are
+    /// numbered like the unrolled output elements, in row-major order.
     pub(crate) fn slot(&self, m: usize, index: &[Affine]) -> usize {
         let candidate = &self.candidates[m];
         let mut slot = 0;

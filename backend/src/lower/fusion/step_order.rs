@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::{OrderedMap, OrderedSet};
 
-/// The largest number of fusion candidates in one item of straight-line code outside of loops, so that machine code is
-/// generated in portions.
+/// The largest number of fusion candidates (computed nodes) in one item of straight-line code outside of loops, so that
+/// machine code is generated in portions.
 pub(crate) const STRAIGHT: usize = 2000;
 
 /// The largest number of folds that share a loop. Each fold has its accumulators in registers for the whole loop, and
@@ -19,7 +19,7 @@ pub(crate) const STRAIGHT: usize = 2000;
 /// compile.
 pub(crate) const FOLDS: usize = 16;
 
-/// The kind of an item.
+/// The kind of an item: straight-line code or a loop into which fusion puts computed nodes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Space {
     /// Straight-line code.
@@ -34,23 +34,24 @@ pub(crate) enum Space {
 pub(crate) struct Item {
     pub(crate) space: Space,
     pub(crate) members: Vec<usize>,
-    /// The number of fusion candidates that fold along the loop.
+    /// The number of fusion candidates (computed nodes) in the item that fold along the loop.
     pub(crate) folds: usize,
-    /// The arrays of more than `cached_elements` elements that the fusion candidates read or compute.
+    /// The arrays of more than `cached_elements` elements that the nodes in the item read or compute.
     pub(crate) large: OrderedSet<NodeId>,
 }
 
-/// The loop that a fusion candidate prefers, and whether it prefers to run early.
+/// The loop that a fusion candidate (a computed node) prefers, and whether it prefers to run early.
 #[derive(Default)]
 pub(crate) struct Preference {
     /// Whether the fusion candidate folds along the loop. A loop takes at most [`FOLDS`] such candidates.
     pub(crate) folds: bool,
-    /// Whether a new loop for the fusion candidate is inserted before existing items, if possible.
+    /// Whether a new loop for the fusion candidate is inserted, if possible, before the loops and straight-line code
+    /// that exist already.
     pub(crate) early: bool,
     /// The arrays of more than `cached_elements` elements that the fusion candidate reads or computes. A loop that
     /// accesses one of these arrays is preferred.
     pub(crate) large: SmallVec<[NodeId; 4]>,
-    /// The latest item that computes one of the arrays in `large` that the fusion candidate reads.
+    /// The last loop that computes one of the arrays in `large`, for arrays that the fusion candidate reads.
     pub(crate) producer: Option<usize>,
 }
 
@@ -104,8 +105,8 @@ impl Timeline {
         })
     }
 
-    /// Inserts a new item and returns its position. If `early` is set and a time is free between `earliest` and the
-    /// next item, the item runs there, otherwise at the end.
+    /// Inserts a new item (a loop or straight-line code) and returns its position in `items`. If `early` is set and a
+    /// time is free between `earliest` and the next item, the item runs at that time, otherwise at the end.
     pub(crate) fn insert(&mut self, space: Space, earliest: u64, early: bool) -> usize {
         let end = self.all.last_key_value().map_or(0, |(t, _)| *t) + GAP;
         let after = earliest + u64::from(self.all.contains_key(&earliest));

@@ -116,7 +116,7 @@ impl NodeKind {
         matches!(self, NodeKind::Movement(_))
     }
 
-    /// If this node is the first result of a region, returns the region.
+    /// If this node is the first result of a region (a call, branch or loop), returns the region.
     pub(crate) fn region(&self) -> Option<RegionId> {
         let NodeKind::Result { of, n: 0 } = self else { return None };
         Some(*of)
@@ -163,7 +163,8 @@ impl Node {
         self.kept.iter().any(|mark| *mark == Mark::Residual || mark.is_packed())
     }
 
-    /// If this node is a result of a region, but not the first, returns the first.
+    /// If this node is a result of a region (a call, branch or loop), but not the first result, returns the node of the
+    /// first result.
     pub(crate) fn first_result(&self) -> Option<NodeId> {
         match self.kind {
             NodeKind::Result { n: 1.., .. } => self.operands.first()?.node(),
@@ -395,7 +396,7 @@ impl Graph {
                 }
             }
         }
-        // A region writes all its results, so if one result is live, all are live.
+        // A region (a call, branch or loop) writes all its results, so if one result is live, all are live.
         for (id, node) in &self.nodes {
             if let Some(first) = node.first_result() {
                 live[id] = live[first];

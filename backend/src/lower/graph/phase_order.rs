@@ -62,14 +62,16 @@ pub(crate) struct Passes {
 }
 
 impl Passes {
-    /// Returns the earliest time for a fusion candidate that must run after `required_passes` passes have ended.
+    /// Returns the earliest time for a fusion candidate (a computed node) that must run after `required_passes` forward
+    /// and reverse passes have ended.
     pub(crate) fn end(&self, required_passes: u8) -> u64 {
         let waiting = required_passes > 0 && !planted(Fault::PassesMixed);
         let others = self.last.iter().filter(|(pass, _)| waiting && **pass != required_passes);
         others.map(|(_, time)| time + 1).max().unwrap_or(0)
     }
 
-    /// Notes that a fusion candidate runs at `time`, in the pass with `required_passes` barriers before it.
+    /// Notes that a fusion candidate (a computed node) runs at `time`, in the pass with `required_passes` barriers
+    /// before it.
     pub(crate) fn placed(&mut self, required_passes: u8, time: u64) {
         let last = self.last.entry(required_passes).or_insert(time);
         *last = (*last).max(time);

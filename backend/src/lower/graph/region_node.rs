@@ -19,7 +19,7 @@ use smallvec::{SmallVec, smallvec};
 use std::sync::Arc;
 use tapeloom_ir::prim::LoopSpec;
 
-/// A region of a graph. Displays as `r3`.
+/// A region of a graph: a call, branch, loop or external function. Displays as `r3`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct RegionId(u32);
 entity_impl!(RegionId, "r");
@@ -46,7 +46,7 @@ pub(crate) struct Region {
     pub(crate) ordered: bool,
 }
 
-/// The kinds of regions.
+/// The kinds of regions: nodes that run kernels or an external function.
 #[derive(Clone, Debug)]
 pub(crate) enum RegionKind {
     /// Calls a function that is compiled separately.
@@ -67,7 +67,7 @@ pub(crate) enum RegionKind {
 }
 
 impl RegionKind {
-    /// Returns the kernels that the region runs.
+    /// Returns the kernels that the call, branch or loop runs; none for an external function.
     pub(crate) fn kernels(&self) -> SmallVec<[KernelId; 2]> {
         match self {
             RegionKind::Call(callee) | RegionKind::Routine(callee) => smallvec![*callee],

@@ -1,5 +1,5 @@
-//! The operands of contractions and regions: their axes, their strides in memory, and which of the operands are copied
-//! first.
+//! The operands of contractions and regions (calls, branches, loops): their axes, their strides in memory, and which of
+//! the operands are copied first.
 
 pub(crate) mod blas_select;
 pub(crate) mod contraction;

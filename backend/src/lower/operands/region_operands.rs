@@ -25,7 +25,7 @@ pub(crate) fn copied(graph: &Graph) -> BTreeSet<(NodeId, usize)> {
     slots.collect()
 }
 
-/// Returns the result nodes of every region, by the node of the first result.
+/// Returns the result nodes of every region (call, branch or loop), keyed by the node of the region's first result.
 pub(crate) fn results(graph: &Graph) -> BTreeMap<NodeId, Vec<NodeId>> {
     let mut all: BTreeMap<NodeId, Vec<NodeId>> = BTreeMap::new();
     for (id, node) in &graph.nodes {

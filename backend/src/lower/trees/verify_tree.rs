@@ -150,9 +150,10 @@ struct Walk<'a> {
     steps: SecondaryMap<NodeId, Option<usize>>,
     loads: SecondaryMap<NodeId, Option<Accesses>>,
     stores: SecondaryMap<NodeId, Option<Accesses>>,
-    /// The last region visited so far that has an ordered effect.
+    /// The last region visited so far that has an ordered effect (a region is a call, branch, loop or external
+    /// function).
     effect: Option<NodeId>,
-    /// The number of regions with ordered effects so far.
+    /// The number of regions (calls, branches, loops, external functions) with ordered effects so far.
     effects: usize,
     faults: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! Cuts contractions into pieces along a batch loop, the rows, the columns or the terms.
+//! Cuts contractions into pieces, which run on several threads, along a batch loop, the rows, the columns or the terms.
 
 use super::division::{Division, divide};
 use super::parts::{Axis, Start};
@@ -60,7 +60,8 @@ impl Cutter<'_> {
         Ok([all].into_iter().chain(left).collect())
     }
 
-    /// Cuts a contraction along its terms: the pieces' results are added in order.
+    /// Returns the statements that replace a contraction, cut along its terms: each piece computes a partial result
+    /// from some of the terms, and the partial results are added in order.
     fn terms(
         &mut self,
         c: &Contract,
@@ -126,7 +127,8 @@ impl Cutter<'_> {
     }
 }
 
-/// Returns the smallest number of rows or columns of a piece of a contraction with `extent` of them.
+/// Returns the smallest number of rows (or columns) that a piece of a contraction may have; `extent` is the number of
+/// rows (or columns) of the whole contraction.
 fn least_rows(extent: usize) -> usize {
     if extent < 2 * LEAST_ROWS { LEAST_ROWS / 2 } else { LEAST_ROWS }
 }

@@ -1,4 +1,4 @@
-//! Copies statements, and restricts some of their loops to a part of the iterations.
+//! Copies statements, and restricts some of their loops to the iterations of one piece, which runs on one thread.
 
 use super::parts::{Members, Start};
 use crate::loop_ir::shape::Loop;
@@ -12,12 +12,12 @@ use tapeloom_ir::{Code, Dtype, Literal, OrderedMap};
 /// A rewriter that copies statements, and restricts some of their loops to a part of the iterations.
 pub(super) struct Copy<'a> {
     pub(super) kernel: &'a mut Kernel,
-    /// The loops and contractions that are restricted to some members of the batch.
+    /// The loops and contractions that are restricted to some members of a batch.
     members: &'a Members,
     start: Start,
-    /// The number of the first member of the copy, as an operand for uses outside of addresses.
+    /// The number of the batch's first member that the copy computes, as an operand for uses outside of addresses.
     from: Arg,
-    /// The number of members of the copy.
+    /// The number of batch members that the copy computes.
     extent: usize,
     /// For each restricted loop: the scalar with the number of the iteration in the original loop, and whether the copy
     /// uses this scalar outside of addresses.
@@ -25,7 +25,7 @@ pub(super) struct Copy<'a> {
     /// The number of restricted loops around the current statement. A contraction inside a restricted loop belongs to
     /// one member, so it is not restricted itself.
     inside: usize,
-    /// Whether the copy reads the number of the first member.
+    /// Whether the copy reads `from`, the number of the first batch member that it computes.
     pub(super) counted: bool,
     /// Whether the copy defines scalars, variables and indices of its own.
     pub(super) fresh: bool,
@@ -42,8 +42,8 @@ pub(super) struct Replaced {
     /// If the buffer has a row of partial values for each piece: the index of the piece, and the number of elements of
     /// a row.
     pub(super) row: Option<(IndexId, i64)>,
-    /// Whether the buffer contains only the elements of the copy's members, so that addresses start from the first of
-    /// them.
+    /// Whether the buffer contains only the elements of the batch members that the copy computes, so that addresses
+    /// start from the first of these members.
     pub(super) relative: bool,
 }
 
@@ -71,7 +71,7 @@ impl<'a> Copy<'a> {
         }
     }
 
-    /// Returns a loop over the iterations of `found` that belong to the copy's members.
+    /// Returns a loop over those iterations of `found` that belong to the batch members that the copy computes.
     fn part(&mut self, found: Loop<'_>, iterations: usize) -> Stmt {
         let Loop { index, parallelism, lanes, body, origins, .. } = found;
         let inner = self.kernel.fresh_index();

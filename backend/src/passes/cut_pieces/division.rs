@@ -1,4 +1,4 @@
-//! Divisions: the number of pieces of a loop, and the iterations of each.
+//! Divisions of a loop into pieces, which run on several threads: the number of pieces, and the iterations of each.
 
 /// A multiple of this number of elements fills whole cache lines, for every dtype.
 const IN_LINES: usize = 64;
@@ -23,8 +23,9 @@ impl Division {
     }
 }
 
-/// Returns a number of iterations of which the extent of each piece must be a multiple. Large pieces of a loop with
-/// lanes begin at a cache line, because a store across two lines takes twice as long.
+/// Returns a number of iterations. The number of iterations of each piece (a thread's share of a loop) must be a
+/// multiple of it. Large pieces of a loop with lanes begin at a cache line, because a store across two lines takes
+/// twice as long.
 pub(super) fn group(lanes: usize, extent: usize, most: usize) -> usize {
     let aligned = lanes.max(IN_LINES);
     if lanes > 1 && extent / aligned >= most { aligned } else { lanes }
@@ -41,7 +42,8 @@ pub(super) fn divide(iterations: usize, most: usize) -> Option<Division> {
         let each = iterations / pieces;
         Division { pieces, each, rest: iterations - pieces * each }
     };
-    // The run time in iterations, times the number of threads, summed over all of `THREADS`.
+    // Returns the estimated run time on each number of threads in `THREADS`, in iterations, times this number of
+    // threads, and summed.
     let time = |d: &Division| {
         let rounds = |threads: usize| d.pieces.div_ceil(threads) as u128;
         let of =
@@ -49,7 +51,8 @@ pub(super) fn divide(iterations: usize, most: usize) -> Option<Division> {
         THREADS.iter().map(|threads| of(*threads)).sum::<u128>()
     };
     let all = (most / 2 + 1..=most).map(division);
-    // A rest needs another copy of the loop's code, so it must save at least a sixteenth of the time.
+    // Returns the time of a division including the cost of a rest (iterations after the last piece). A rest needs
+    // another copy of the loop's code, so it must save at least a sixteenth of the time.
     let with_copy = |d: &Division| time(d) + if d.rest > 0 { time(d) / 16 } else { 0 };
     all.min_by_key(|d| (with_copy(d), usize::MAX - d.pieces))
 }

@@ -32,9 +32,9 @@ pub(super) struct OwnRows {
     carried: Option<BufferVersion>,
 }
 
-/// Returns the buffers that a loop and the loops inside exchange; `None` if an access lies outside of its member's row, or
-/// if another statement names a buffer that a loop inside exchanges. `named` has the number of times that statements of
-/// the kernel name each buffer.
+/// Returns the buffers that a loop over batch members, or a loop inside it, exchanges; `None` if an access lies outside
+/// of the row of its member, or if another statement names a buffer that a loop inside exchanges. `named` has the
+/// number of times that statements of the kernel name each buffer.
 pub(super) fn exchanged(
     kernel: &Kernel,
     stmt: &Stmt,

@@ -1,4 +1,5 @@
-//! Arrays to whose elements a loop only adds: each piece has an array of partial sums.
+//! Arrays to whose elements a loop only adds: each piece of the loop, which runs on one thread, has an array of partial
+//! sums.
 
 use super::copy::{Copy, Replaced};
 use super::looped;
@@ -25,8 +26,8 @@ impl Accumulated {
         self.held.buffer
     }
 
-    /// Gives each piece a row of partial values. Returns two loops: the first sets a piece's row to the neutral
-    /// element, and the second combines all rows into the array after the pieces have run.
+    /// Gives each piece (a thread's share of the statement) a row of partial values. Returns two loops: the first sets
+    /// a piece's row to the neutral element, and the second combines all rows into the array after the pieces have run.
     pub(super) fn partial(
         &self,
         copy: &mut Copy<'_>,
@@ -70,9 +71,9 @@ impl Accumulated {
     }
 }
 
-/// Returns the arrays to whose elements a statement only adds: all accesses are pairs of a load and a store of one element,
-/// and the stored value is the loaded one, combined with another value. No address depends on the member, and the
-/// statement certainly accesses all elements.
+/// Returns the arrays to whose elements a statement only adds: all accesses are pairs of a load and a store of one
+/// element, and the stored value is the loaded one, combined with another value. The addresses must not depend on the
+/// batch member, and the statement must certainly access all elements.
 pub(super) fn accumulated(kernel: &Kernel, stmt: &Stmt, members: &Members) -> Vec<Accumulated> {
     let mut uses: OrderedMap<ScalarId, usize> = OrderedMap::default();
     let mut accesses: OrderedMap<BufferId, usize> = OrderedMap::default();

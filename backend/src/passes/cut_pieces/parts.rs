@@ -1,10 +1,10 @@
-//! The parts of loops and contractions that a piece computes.
+//! The iterations of loops, and the rows, columns or terms of contractions, that one piece (a thread's share) computes.
 
 use crate::loop_ir::{Address, BufferId, Contract, Extent, IndexId, Kernel, Stmt, visit};
 use std::slice::from_ref;
 use tapeloom_ir::OrderedMap;
 
-/// The first iteration of the part that a piece computes.
+/// The first iteration of the iterations that a piece (a thread's share of a loop) computes.
 #[derive(Clone, Copy)]
 pub(super) enum Start {
     /// This iteration.
@@ -32,19 +32,19 @@ impl Start {
 /// The members of a batch, and the loops and contractions that run along the members. A piece computes the values of
 /// some members.
 pub(super) struct Members {
-    /// For each loop along the members: the number of its iterations for each member.
+    /// For each loop over batch members: the number of its iterations for each member.
     pub(super) loops: OrderedMap<IndexId, usize>,
-    /// The number of members, if contractions along the members are restricted as well; otherwise `None`.
+    /// The number of batch members, if contractions along the members are cut, too; otherwise `None`.
     pub(super) contracted: Option<usize>,
 }
 
 impl Members {
-    /// Treats each iteration of a loop as a member, and returns these members.
+    /// Returns the members for a batch in which each iteration of a loop counts as one member.
     pub(super) fn iterations_of(index: IndexId) -> Members {
         Members { loops: [(index, 1)].into_iter().collect(), contracted: None }
     }
 
-    /// Returns the axis of a contraction along the members; `None` if it has none.
+    /// Returns the axis of a contraction that runs along the batch members; `None` if it has no such axis.
     pub(super) fn axis(&self, c: &Contract) -> Option<Axis> {
         Axis::of_extent(c, self.contracted?)
     }
@@ -67,7 +67,7 @@ impl Members {
         let elements = kernel.buffers[buffer].ty.shape.elements();
         let row = (elements > 0 && elements.is_multiple_of(all)).then_some(elements / all)?;
         let mut extents: OrderedMap<IndexId, usize> = OrderedMap::default();
-        // Collect the contractions inside of loops along the members: each of them computes values of one member.
+        // Collect the contractions inside of loops over batch members: each of them computes values of one member.
         let mut of_one: Vec<*const Contract> = Vec::new();
         visit(from_ref(stmt), &mut |stmt| {
             let Stmt::For { index, extent: Extent::Constant(n), body, .. } = stmt else { return };

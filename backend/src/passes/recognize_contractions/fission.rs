@@ -32,7 +32,7 @@ use crate::loop_ir::{
 };
 use tapeloom_ir::{Dtype, OrderedMap, OrderedSet};
 
-/// A loop around one part of an iteration, and whether that part is a loop of products.
+/// A loop that runs one part of each iteration of the split loop, and whether this part is an inner loop of products.
 pub(super) struct SplitLoop {
     pub(super) stmt: Stmt,
     pub(super) is_product: bool,
@@ -114,7 +114,7 @@ fn parts(body: &[Stmt]) -> Option<Vec<FissionGroup<'_>>> {
             }
         }
     }
-    // Move the declaration of each sum to the part of the loop that folds it. Any other variable prevents the split.
+    // Move the declaration of each sum to the inner loop that folds it. Any other variable prevents the split.
     let mut sums = Vec::new();
     for part in parts.iter_mut().filter(|p| !p.is_product) {
         let mut left = false;
@@ -143,7 +143,7 @@ fn parts(body: &[Stmt]) -> Option<Vec<FissionGroup<'_>>> {
 /// The accesses of an iteration to one buffer.
 #[derive(Default)]
 struct BufferAccesses<'a> {
-    /// The accesses, each with the index of its part.
+    /// The accesses, each with the index of the part of the iteration (a group of its statements) in which it is.
     all: Vec<(usize, Access<'a>)>,
     /// The other accessed buffers that may share bytes with this one.
     beside: Vec<BufferId>,
@@ -184,11 +184,12 @@ impl<'a> Accesses<'a> {
     }
 }
 
-/// Returns whether all iterations of one part may run before all iterations of the next part. If two parts access the
-/// same memory and one of them writes it, they must access an element that only this iteration accesses.
+/// Parts are the groups of statements of an iteration that get loops of their own. Returns whether all iterations of
+/// one part may run before all iterations of the next part. If two parts access the same memory and one of them writes
+/// it, they must access an element that only this iteration accesses.
 fn in_turn(index: IndexId, parts: &[FissionGroup<'_>], accesses: &Accesses<'_>) -> bool {
     let folds = |p: &FissionGroup<'_>| p.stmts.iter().any(|s| matches!(s, Stmt::Fold { .. }));
-    // A fold into a variable from outside the loop must stay in one part.
+    // A fold into a variable from outside the loop must not be split into two loops.
     if parts.iter().filter(|p| !p.is_product && folds(p)).count() > 1 {
         return false;
     }
@@ -213,11 +214,12 @@ fn is_private(index: IndexId, address: &Address) -> bool {
     fixed && address.stride(index) != 0
 }
 
-/// For each value that one part computes and another part reads: the element in which it is stored.
+/// For each value that one part of an iteration computes and another part reads: the element in which it is stored.
 struct ValueHomes {
-    /// Per value: the part that computes it, and the element from which other parts can load it.
+    /// Per value: the part of the iteration that computes it, and the element from which other parts can load it.
     values: OrderedMap<ScalarId, (usize, Option<(BufferVersion, Address)>)>,
-    /// Per sum: the element where the sum is stored between the parts that fold it and read it.
+    /// Per sum: the element where the sum is stored between the part of the iteration that folds it and the part that
+    /// reads it.
     sums: OrderedMap<VarId, (BufferVersion, Address)>,
 }
 
@@ -252,8 +254,8 @@ impl ValueHomes {
                         if !is_private(index, address) {
                             continue;
                         }
-                        // Other parts can load the value only if the part that computes it also stores it, and nothing
-                        // else writes that array.
+                        // Other parts of the iteration can load the value only if the part that computes it also stores
+                        // it, and nothing else writes that array.
                         if let Arg::Scalar(s) = value
                             && let Some((of, place @ None)) = homes.values.get_mut(s)
                             && *of == at
@@ -266,8 +268,8 @@ impl ValueHomes {
                 }
             }
         }
-        // Store a sum where a later part stores a result, if no other access touches that array, and no part after
-        // that store reads the sum.
+        // Store a sum in the element in which a later part of the iteration stores a result, if no other access touches
+        // that array, and no part after that store reads the sum.
         let mut taken: OrderedSet<BufferVersion> = OrderedSet::default();
         let last_reads = last_reads(parts);
         for (at, part) in parts.iter().enumerate().filter(|(_, p)| p.is_product) {
@@ -294,7 +296,7 @@ impl ValueHomes {
     }
 }
 
-/// Returns, for each variable, the index of the last part that reads it.
+/// Returns, for each variable, the index of the last part of the iteration that reads it.
 fn last_reads(parts: &[FissionGroup<'_>]) -> OrderedMap<VarId, usize> {
     let mut last = OrderedMap::default();
     for (at, part) in parts.iter().enumerate() {
@@ -320,17 +322,20 @@ struct Body<'a> {
     to: IndexId,
     /// The variables that the loop folds into.
     folded: &'a OrderedSet<VarId>,
-    /// The values and sums that this part loads from their elements, and the loads.
+    /// The new scalar for each value that the part loads, because another part computes it.
     values: OrderedMap<ScalarId, ScalarId>,
+    /// For each sum that another part folds and this part reads: the scalar into which this part loads it.
     sums: OrderedMap<VarId, ScalarId>,
+    /// The loads of the values and sums, which run before the other statements of the part.
     loads: Vec<Stmt>,
-    /// Whether the part reads a value of another part that is stored nowhere, so that the loop cannot be split.
+    /// Whether the part reads a value that another part computes and that is stored nowhere, so that the loop cannot be
+    /// split.
     failed: bool,
 }
 
 impl Body<'_> {
-    /// Returns the statements of the part without dead ones; `None` if the part reads a value of another part that is
-    /// stored in no element.
+    /// Returns the statements of the part of an iteration, without dead ones; `None` if it reads a value of another
+    /// part that is stored in no element.
     fn part(mut self, part: &FissionGroup<'_>) -> Option<Vec<Stmt>> {
         let mut needed: Vec<Stmt> = part.stmts.iter().copied().cloned().collect();
         drop_unread(&mut needed, &|_| true);

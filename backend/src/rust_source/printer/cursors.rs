@@ -29,8 +29,8 @@ impl<'p> Printer<'_, 'p> {
         Ok(())
     }
 
-    /// Prints the move of a cursor: the declaration of a variable with the number of the record to which the cursor
-    /// then points.
+    /// Prints the move of a cursor (a pointer to a tape record) as the declaration of a variable, which holds the
+    /// number of the record to which the cursor then points.
     pub(super) fn seek(
         &mut self,
         cursor: CursorId,
@@ -59,8 +59,8 @@ impl<'p> Printer<'_, 'p> {
             self.records[cursor] = Some(Record { index: name, target });
             return Ok(());
         }
-        // The handle may select one of several fields at run time. So copy the values of the selected field, by a
-        // `match` on the handle.
+        // The handle (the value that names a tape and a field) may select one of several fields at run time. So copy
+        // the values of the selected field, by a `match` on the handle.
         let CursorTarget::Handle(word) = to else { return Ok(()) };
         let word = self.arg(word)?;
         targets.push(target);
