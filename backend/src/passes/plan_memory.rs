@@ -59,7 +59,7 @@ fn plan_memory(program: &mut Program, page_bytes: usize) -> Result<bool, Problem
         if kernel.argsort.is_none() {
             changed |= plan_kernel(kernel, &filled, &frames, page_bytes)?;
         }
-        // The entry is the last kernel, and no kernel calls it, so nothing reads its entry in `frames`.
+        // No kernel calls the entry kernel, which is the last one, so nothing reads the value pushed for it.
         frames.push(kernel.workspace);
     }
     Ok(changed)
