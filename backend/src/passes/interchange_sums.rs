@@ -54,7 +54,7 @@ const MOST_SUMS: usize = 16;
 /// The smallest number of iterations over results for which vectorization is worth it.
 const LEAST_RESULTS: usize = 8;
 
-/// Interchanges the sums of a block and of its nested blocks. Returns whether there were any.
+/// Interchanges the loops of sums in a block and in its nested blocks. Returns whether any loops were interchanged.
 fn block(kernel: &mut Kernel, body: &mut Vec<Stmt>) -> bool {
     let mut changed = false;
     for mut stmt in std::mem::take(body) {

@@ -35,7 +35,7 @@ pub(super) const PASS: Pass = Pass {
     run: Run::Kernels(|kernel, context| redundant_memory(kernel, context.overlap)),
 };
 
-/// Removes redundant loads and dead stores from a kernel. Returns whether there were any.
+/// Removes redundant loads and dead stores from a kernel. Returns whether any load or store was removed.
 fn redundant_memory(kernel: &mut Kernel, overlap: bool) -> bool {
     let body = std::mem::take(&mut kernel.body);
     let alike = Alike { overlap, kept: kernel.kept.keys().map(|held| held.buffer).collect() };
