@@ -18,7 +18,7 @@ use super::functions::{Arrays, Program};
 use super::types::{ClientFunction, arrays};
 use super::writer::{Value, Writer};
 use tapeloom_ir::prim::{Binding, Direction, LoopSpec, TripCount};
-use tapeloom_ir::{ArrayType, Dtype, FuncId, Literal, Problem, Shape, Type};
+use tapeloom_ir::{ArrayType, Dtype, FuncId, Kind, Literal, Problem, Shape, Type};
 
 /// Appends a branch, in which the scalar `which` selects the function that runs. Returns its results.
 pub(super) fn branch(
@@ -52,7 +52,8 @@ pub(super) fn branch(
         if token.is_some() {
             w.token.clone_from(&token);
         }
-        let mut y = p.run(w, *branch, args)?.concat();
+        let y = p.run(w, *branch, args)?.concat();
+        let mut y = padded(w, y, &types.concat())?;
         if token.is_some() {
             y.extend(w.token.clone());
         }
@@ -69,6 +70,34 @@ pub(super) fn branch(
 pub(super) fn grouped(values: Vec<Value>, types: &[Vec<ArrayType>]) -> Vec<Arrays> {
     let mut values = values.into_iter();
     types.iter().map(|types| values.by_ref().take(types.len()).collect()).collect()
+}
+
+/// Pads arrays at the ends of their axes to these types, which are those of the values that the arrays stand for.
+///
+/// A loop of n iterations whose body returns a tape has n records of it, and the type of its result has room for as many as the
+/// options allow. Branches and functions return arrays of the type.
+pub(super) fn padded(
+    w: &mut Writer,
+    values: Vec<Value>,
+    types: &[ArrayType],
+) -> Result<Vec<Value>, Problem> {
+    let pad = |(x, ty): (Value, &ArrayType)| {
+        if x.ty == *ty {
+            return Ok(x);
+        }
+        let fits = x.ty.shape.iter().zip(ty.shape.iter()).all(|(n, room)| n <= room);
+        if !fits || x.ty.shape.len() != ty.shape.len() {
+            return Err(Problem::new(
+                Kind::Target,
+                format!("a loop saves residuals of loops in {} iterations", x.ty.shape[0]),
+                "allow as many iterations by `max_steps`",
+            ));
+        }
+        let room = w.constant(Literal::zero(ty.dtype), &ty.shape);
+        let zero = w.index(0);
+        Ok(w.dynamic_update(&room, &x, &vec![&zero; ty.shape.len()]))
+    };
+    values.into_iter().zip(types).map(pad).collect()
 }
 
 /// For each value of a loop, its index in the state of the `while`.

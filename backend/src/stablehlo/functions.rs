@@ -187,7 +187,9 @@ impl Program<'_> {
             .enumerate()
             .map(|(i, x)| format!("{x}: {}{}", tensor(&x.ty), attribute(&ends.arguments, i)))
             .collect();
-        let mut results = self.body(&mut w, id, &args)?.concat();
+        let declared = self.arrays(&f.result_types())?.concat();
+        let results = self.body(&mut w, id, &args)?.concat();
+        let mut results = control::padded(&mut w, results, &declared)?;
         if id != self.main {
             results.extend(w.token.take());
         }

@@ -81,7 +81,7 @@ pub struct Program {
 }
 
 /// The largest product of the trip counts of loops that are nested in each other.
-const ITERATIONS: usize = 240;
+pub(super) const ITERATIONS: usize = 240;
 
 const NAMES: [&str; 2] = ["a", "b.c"];
 
