@@ -13,8 +13,11 @@
 //! loop IR, and neither Cranelift nor a matrix library is built.
 
 #![cfg_attr(
-    not(feature = "native"),
-    allow(dead_code, reason = "some of the loop IR is for machine code alone")
+    not(all(feature = "native", feature = "object", feature = "rust", feature = "stablehlo")),
+    allow(
+        dead_code,
+        reason = "parts of code generation and of the loop IR are for one feature alone"
+    )
 )]
 
 pub mod accelerator;
@@ -22,14 +25,16 @@ pub(crate) mod codegen;
 pub mod layout;
 pub mod loop_ir;
 pub mod lower;
-#[cfg(feature = "native")]
+#[cfg(feature = "object")]
 pub mod object;
 pub mod passes;
 pub(crate) mod profile;
 pub(crate) mod report;
 #[cfg(feature = "native")]
 pub(crate) mod runtime;
+#[cfg(feature = "rust")]
 pub mod rust_source;
+#[cfg(feature = "stablehlo")]
 pub mod stablehlo;
 
 mod allocation;

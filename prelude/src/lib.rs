@@ -139,13 +139,19 @@ pub use quadrature::{Precision, quad};
 pub use sized::Unique;
 #[doc(inline)]
 pub use state::Ref;
-#[cfg(feature = "native")]
+#[cfg(feature = "object")]
 #[doc(inline)]
 pub use tapeloom_backend::object;
+#[cfg(feature = "rust")]
+#[doc(inline)]
+pub use tapeloom_backend::rust_source;
+#[cfg(feature = "stablehlo")]
+#[doc(inline)]
+pub use tapeloom_backend::stablehlo;
 #[doc(inline)]
 pub use tapeloom_backend::{
     LaneCode, LaneLoop, MachineModel, Profile, ProfileLine, ProfileRow, Rematerialized, TapePlan,
-    Target, Vectors, accelerator, layout, rust_source, stablehlo,
+    Target, Vectors, accelerator, layout,
 };
 #[doc(inline)]
 pub use tapeloom_derive::Tree;

@@ -43,7 +43,7 @@ mod code_memory_tests;
 mod deferred_module;
 #[cfg(feature = "native")]
 pub(crate) mod jit;
-#[cfg(feature = "native")]
+#[cfg(feature = "object")]
 pub(crate) mod object;
 #[cfg(feature = "native")]
 pub(crate) mod simd;

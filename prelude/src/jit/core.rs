@@ -17,16 +17,12 @@ use std::num::NonZeroUsize;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::{Arc, OnceLock};
 use tapeloom_backend::accelerator::{RunConfig, Statistics};
-#[cfg(feature = "native")]
-use tapeloom_backend::object::{self, Object};
 #[cfg(feature = "xla")]
-use tapeloom_backend::xla::{self, Client, DeviceArray};
-use tapeloom_backend::{MachineModel, Options, Profile, Results, Target, rust_source, stablehlo};
+use tapeloom_backend::xla::DeviceArray;
+use tapeloom_backend::{MachineModel, Options, Profile, Results, Target};
 use tapeloom_ir::trace::{self, Handle, Param, Traced};
 use tapeloom_ir::{ArrayType, Kind, Limits, Loc, Problem, Stopwatch, Tensor, check_keys};
-#[cfg(feature = "native")]
-use tapeloom_transforms::List as PassList;
-use tapeloom_transforms::{BEFORE_CODE, BEFORE_RELAXED_CODE, BEFORE_STABLEHLO, FLUSHED, changes};
+use tapeloom_transforms::{FLUSHED, changes};
 
 /// The structure of a call's arguments, without their leaves.
 pub(super) trait CallArgs {
@@ -40,18 +36,6 @@ pub(super) trait CallArgs {
 /// A user's closure, wrapped for arguments of one form: a function from the handles of the arguments' leaves to the
 /// handles of the results' leaves, and the form of the results.
 pub(super) type Closure<'a> = dyn Fn(&[Handle]) -> (Vec<Handle>, Form) + 'a;
-
-/// A function of one row, from which an object with an argument for the number of rows is made.
-#[cfg(feature = "native")]
-pub(super) struct RowFunction<'a> {
-    /// The arguments: those of the row, and those that all rows share.
-    pub(super) arguments: Vec<object::RowField>,
-    /// Returns, for each leaf of the results, whether it is stacked over rows (otherwise summed).
-    pub(super) per_row: &'a dyn Fn(&Form) -> Vec<bool>,
-    pub(super) row: &'a Closure<'a>,
-    /// The closure that computes a block of rows.
-    pub(super) block: &'a Closure<'a>,
-}
 
 /// One compiled program.
 pub(super) struct Entry {
@@ -75,11 +59,11 @@ pub(super) struct Core {
     pub(super) at: Loc,
     /// The key under which a trace stores the function that it traced for [`Jit::apply`](super::Jit::apply).
     pub(super) number: u64,
-    engine: Engine,
-    target: Target,
+    pub(super) engine: Engine,
+    pub(super) target: Target,
     machine: MachineModel,
     /// Limits on the iterations of loops and the handle for cancelling calls, if any are set.
-    limits: Option<Limits>,
+    pub(super) limits: Option<Limits>,
     /// Whether compilation fails if a program uses a random key twice.
     keys: bool,
     /// Whether subnormal carries of loops are flushed to 0.
@@ -87,7 +71,7 @@ pub(super) struct Core {
     /// The largest number of threads of a call; `None` for the default.
     threads: Option<NonZeroUsize>,
     /// The division of arrays among devices.
-    division: Division,
+    pub(super) division: Division,
     programs: Programs,
 }
 
@@ -160,7 +144,7 @@ fn only_of_machine_code(what: &str, help: &str) -> Problem {
 }
 
 /// Returns the types of tensors.
-fn types(leaves: &TensorRefs<'_>) -> Vec<ArrayType> {
+pub(super) fn types(leaves: &TensorRefs<'_>) -> Vec<ArrayType> {
     leaves.iter().map(|t| t.ty().clone()).collect()
 }
 
@@ -483,203 +467,12 @@ impl Core {
         Ok(Product::Loops(Box::new(Loops { loop_trees, report, boundary })))
     }
 
-    /// Returns the options for the text of a program: the limit from `max_steps`, and the division of arrays.
-    fn text_options(
-        &self,
-        options: &stablehlo::Options,
-        arguments: (&Form, &[ArrayType]),
-        traced: &Traced<Form>,
-    ) -> Result<stablehlo::Options, Problem> {
-        let limits = self.limits.as_ref();
-        if limits.is_some_and(|limits| limits.cancel.is_some()) {
-            return Err(Problem::new(
-                Kind::Target,
-                "a program in StableHLO cannot be cancelled",
-                "write the text of a `jit` without `cancelled_by`",
-            ));
-        }
-        let limit = limits.and_then(|limits| limits.max_steps);
-        let limit = limit.map(|n| usize::try_from(n).unwrap_or(usize::MAX));
-        let f = traced.module.function(traced.function);
-        let results: Vec<ArrayType> = f.result_types().iter().map(array).collect();
-        let shardings = self.division.of_program(arguments, (&traced.output, &results))?;
-        let shardings = shardings.or(options.shardings.clone());
-        Ok(stablehlo::Options { max_steps: options.max_steps.or(limit), shardings, ..*options })
-    }
-
-    /// Returns the options for the text of a program that a client of XLA runs.
-    #[cfg(feature = "xla")]
-    fn client_options(
-        &self,
-        client: &Client,
-        arguments: (&Form, &[ArrayType]),
-        traced: &Traced<Form>,
-    ) -> Result<stablehlo::Options, Problem> {
-        self.text_options(&xla::text_options(client), arguments, traced)
-    }
-
-    /// Returns the program for these arguments as StableHLO text.
-    pub(super) fn stablehlo(
-        &self,
-        form: &Form,
-        leaves: &TensorRefs<'_>,
-        closure: &Closure<'_>,
-        options: &stablehlo::Options,
-    ) -> Result<String, Error> {
-        let types = types(leaves);
-        let traced = self.traced(&types, closure)?;
-        let options = self.text_options(options, (form, &types), &traced);
-        let options = options.map_err(|p| Error::at(p, self.at))?;
-        let Traced { mut module, function, .. } = traced;
-        let text = BEFORE_STABLEHLO
-            .observed(&mut module, function, &mut |_| ())
-            .and_then(|function| stablehlo::text(&module, function, &options));
-        text.map_err(|p| Error::at(p, self.at))
-    }
-
-    /// Returns the program for these arguments as an object.
-    #[cfg(feature = "native")]
-    pub(super) fn object(
-        &self,
-        form: &Form,
-        leaves: &TensorRefs<'_>,
-        closure: &Closure<'_>,
-        options: &object::Options,
-    ) -> Result<Object, Error> {
-        let at = |p: Problem| Error::at(p, self.at);
-        let passes = self.passes_of_objects().map_err(at)?;
-        let Traced { mut module, function, tensors, output } =
-            self.traced(&types(leaves), closure)?;
-        let interface = object::Interface {
-            arguments: form.paths("argument"),
-            results: output.paths("result"),
-            captured: &tensors,
-        };
-        let made = passes.observed(&mut module, function, &mut |_| ()).and_then(|function| {
-            object::compile(&module, function, &self.options(false), &interface, options)
-        });
-        made.map_err(at)
-    }
-
-    /// Returns an object whose number of rows is an argument. `leaves` are arguments of one row.
-    #[cfg(feature = "native")]
-    pub(super) fn object_rows(
-        &self,
-        leaves: &TensorRefs<'_>,
-        function: RowFunction<'_>,
-        options: &object::RowOptions,
-    ) -> Result<Object, Error> {
-        let at = |p: Problem| Error::at(p, self.at);
-        let RowFunction { arguments, per_row, row, block } = function;
-        if !arguments.iter().any(|argument| argument.per_row) {
-            return Err(at(Problem::new(
-                Kind::Arguments,
-                "an object with rows of a function whose row has no arrays",
-                "pass arguments `(row, shared)` with an array in the row, or use `object`",
-            )));
-        }
-        let passes = self.passes_of_objects().map_err(at)?;
-        let lowered = |types: &[ArrayType], closure: &Closure<'_>| -> Result<_, Error> {
-            let Traced { mut module, function, tensors, output } = self.traced(types, closure)?;
-            let lowered = passes
-                .observed(&mut module, function, &mut |_| ())
-                .and_then(|f| object::Lowered::of(&module, f, &self.options(false), &tensors));
-            Ok((lowered.map_err(at)?, output))
-        };
-        let types = types(leaves);
-        let (row, output) = lowered(&types, row)?;
-        let of_rows = |rows: NonZeroUsize| -> Result<_, Error> {
-            let leading =
-                types.iter().zip(&arguments).map(|(ty, argument)| match argument.per_row {
-                    true => ArrayType::new(ty.dtype, ty.shape.with_leading(rows.get())),
-                    false => ty.clone(),
-                });
-            Ok((lowered(&leading.collect::<Vec<_>>(), block)?.0, rows))
-        };
-        let (block, rows) = match options.block_rows {
-            Some(rows) => of_rows(rows)?,
-            None => {
-                let (block, most) = of_rows(object::BLOCK_ROWS)?;
-                let rows = object::block_rows(&row, &block);
-                if rows == most { (block, most) } else { of_rows(rows)? }
-            }
-        };
-        let results = output.paths("result").into_iter().zip(per_row(&output));
-        let results = results.map(|(path, per_row)| object::RowField { path, per_row }).collect();
-        let interface = object::RowInterface { arguments, results };
-        object::compile_rows(&row, (&block, rows), &interface, &options.object).map_err(at)
-    }
-
-    /// Returns the passes that run before the code of objects is generated, or an error if this function cannot become
-    /// an object.
-    #[cfg(feature = "native")]
-    fn passes_of_objects(&self) -> Result<&'static PassList, Problem> {
-        let refused = |message, help| Err(Problem::new(Kind::Target, message, help));
-        if self.limits.is_some() {
-            return refused(
-                "an object has no limit on the iterations of its loops, and cannot be cancelled",
-                "make the object of a `jit` without `max_steps` and `cancelled_by`",
-            );
-        }
-        let native = matches!(self.target, Target::Native(_));
-        match self.engine {
-            Engine::Native if native => Ok(&BEFORE_CODE),
-            Engine::Relaxed if native => Ok(&BEFORE_RELAXED_CODE),
-            Engine::Native | Engine::Relaxed | Engine::Interpreter | Engine::Finite => refused(
-                "an object is machine code, and this function runs on another engine",
-                "make the object of a `jit` without `on`, `interpreted` and `nan_check`",
-            ),
-        }
-    }
-
-    /// Returns the program for these arguments as Rust source, with a public function that is called `name`.
-    pub(super) fn rust(
-        &self,
-        form: &Form,
-        leaves: &TensorRefs<'_>,
-        closure: &Closure<'_>,
-        name: &str,
-    ) -> Result<String, Error> {
-        let at = |p: Problem| Error::at(p, self.at);
-        let refused = |message, help| Err(at(Problem::new(Kind::Target, message, help)));
-        if self.limits.is_some() {
-            return refused(
-                "Rust source has no limit on the iterations of its loops, and cannot be cancelled",
-                "print the source of a `jit` without `max_steps` and `cancelled_by`",
-            );
-        }
-        let passes = match self.engine {
-            Engine::Native | Engine::Interpreter => &BEFORE_CODE,
-            Engine::Relaxed => &BEFORE_RELAXED_CODE,
-            Engine::Finite => {
-                return refused(
-                    "Rust source does not look for values that stop being finite",
-                    "print the source of a `jit` without `nan_check`",
-                );
-            }
-        };
-        let Traced { mut module, function, tensors, output } =
-            self.traced(&types(leaves), closure)?;
-        let interface = rust_source::Interface {
-            arguments: form.paths("argument"),
-            results: output.paths("result"),
-            captured: &tensors,
-            line: self.at,
-        };
-        // The source does not depend on the target, so use the interpreter, which every build has.
-        let options = Options { target: Target::Interpreter, ..self.options(false) };
-        let text = passes
-            .observed(&mut module, function, &mut |_| ())
-            .and_then(|function| rust_source::text(&module, function, &options, &interface, name));
-        text.map_err(at)
-    }
-
     /// Returns the number of compiled programs.
     pub(super) fn programs(&self) -> usize {
         self.programs.iter().count()
     }
 
-    fn options(&self, limited: bool) -> Options {
+    pub(super) fn options(&self, limited: bool) -> Options {
         let profiled = false;
         let (threads, machine) = (self.threads, self.machine);
         Options { target: self.target.clone(), limited, profiled, threads, machine }
@@ -692,7 +485,11 @@ impl Core {
 
     /// Traces the closure. If `flushes` is set, adds code that flushes subnormal carries of loops. If the key check is
     /// on, a random key that is used twice is an error.
-    fn traced(&self, types: &[ArrayType], closure: &Closure<'_>) -> Result<Traced<Form>, Error> {
+    pub(super) fn traced(
+        &self,
+        types: &[ArrayType],
+        closure: &Closure<'_>,
+    ) -> Result<Traced<Form>, Error> {
         let params: Vec<Param> = types.iter().map(|t| Param::new(t.clone(), self.at)).collect();
         let trace = || {
             trace::trace(self.name, self.at, &params, |h| closure(h))

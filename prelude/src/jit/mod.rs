@@ -18,12 +18,18 @@
 
 mod core;
 mod explain;
-#[cfg(feature = "native")]
+#[cfg(not(all(feature = "object", feature = "rust", feature = "stablehlo")))]
+mod missing_features;
+#[cfg(feature = "object")]
 mod object;
 mod program;
 mod report;
 mod rows;
+#[cfg(feature = "rust")]
+mod rust_source;
 mod sharding;
+#[cfg(feature = "stablehlo")]
+mod stablehlo;
 
 pub use explain::{Explanation, SimplifyReport, Stage};
 pub use report::CallReport;
@@ -45,7 +51,7 @@ use std::sync::Arc;
 use tapeloom_backend::accelerator::{RunConfig, Statistics};
 #[cfg(feature = "xla")]
 use tapeloom_backend::xla::DeviceArray;
-use tapeloom_backend::{MachineModel, Profile, Results, Target, stablehlo};
+use tapeloom_backend::{MachineModel, Profile, Results, Target};
 use tapeloom_ir::trace::{Handle, Traced};
 use tapeloom_ir::{ArrayType, Cancel, Loc, Mesh, PartitionSpec, Problem, Tensor};
 
@@ -526,9 +532,11 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
     /// let g = jit(move |(w, x): (Var, Var)| grad(|w| loss(w, x))(w))
     ///     .mesh(Mesh::new([("data", 4)])?)
     ///     .argument_shardings((PartitionSpec::replicated(), spec(["data", "_"])));
+    /// # #[cfg(feature = "stablehlo")] {
     /// let text = g.stablehlo((Tensor::zeros(&[3], Dtype::F64)?, Tensor::zeros(&[8, 3], Dtype::F64)?))?;
     /// assert!(text.contains("sdy.mesh @mesh = <[\"data\"=4]>"));
     /// assert!(text.contains("%1: tensor<8x3xf64> {sdy.sharding = #sdy.sharding<@mesh, [{\"data\"}, {}]>}"));
+    /// # }
     /// # Ok::<(), tapeloom::Error>(())
     /// ```
     ///
@@ -817,106 +825,6 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
     pub fn explain(&self, args: impl Args<A>) -> Result<Explanation, Error> {
         let given = TypedArgs(&args);
         self.core.explain(&given, &given.leaves(), &at_args(&self.f, &args, self.core.at))
-    }
-
-    /// Returns the program for these arguments as StableHLO text, which XLA and other engines compile. The function
-    /// `@main` takes the leaves of the arguments in order, then the tensors that the closure captured, and returns the
-    /// leaves of the results. Nothing is compiled or computed.
-    ///
-    /// Integers, bools, random bits and moved elements have the bits of every other engine; floats are equal to rounding.
-    /// [`crate::stablehlo`] says how the text is made, and what it cannot express. If [`Jit::max_steps`] is set, a loop
-    /// that saves residuals in an unknown number of iterations has room for those of as many iterations. The number of
-    /// iterations of other loops is not limited, because StableHLO has no errors.
-    ///
-    /// # Errors
-    /// All mistakes made while the closure was traced; [`Kind::Target`](tapeloom_ir::Kind) with the line of an operation
-    /// that StableHLO does not have: a call of a Rust function, a decomposition other than Cholesky's, some special
-    /// functions, and the reverse pass of a loop whose trip count is unknown and unlimited.
-    ///
-    /// ```
-    /// use tapeloom::prelude::*;
-    /// let f = jit(grad(|x: Var| x.sin().sum()));
-    /// let text = f.stablehlo([1.0, 2.0, 3.0])?;
-    /// assert!(text.contains("func.func public @main(%0: tensor<3xf64>) -> (tensor<3xf64>)"));
-    /// assert!(text.contains("%1 = stablehlo.cosine %0 : tensor<3xf64>"));
-    ///
-    /// let printed = |x: Var| {
-    ///     debug_print("x", x);
-    ///     x + 1.0
-    /// };
-    /// let error = jit(printed).stablehlo(1.0).unwrap_err();
-    /// assert_eq!(error.kind(), tapeloom::Kind::Target);
-    /// # Ok::<(), tapeloom::Error>(())
-    /// ```
-    ///
-    /// Source: the [StableHLO specification](https://openxla.org/stablehlo/spec); `lower(..).as_text()` in JAX.
-    #[doc(alias = "lower")]
-    #[doc(alias = "as_text")]
-    #[doc(alias = "mlir")]
-    #[doc(alias = "xla")]
-    pub fn stablehlo(&self, args: impl Args<A>) -> Result<String, Error> {
-        self.stablehlo_with(args, &stablehlo::Options::default())
-    }
-
-    /// Returns the program for these arguments as StableHLO text, as [`Jit::stablehlo`], with options: the lines of the
-    /// source as locations, calls of functions that the client provides, room for residuals.
-    ///
-    /// # Errors
-    /// As [`Jit::stablehlo`].
-    ///
-    /// ```
-    /// use tapeloom::{prelude::*, stablehlo};
-    /// let options = stablehlo::Options { locations: true, ..stablehlo::Options::default() };
-    /// let text = jit(|x: Var| x.exp()).stablehlo_with(0.0, &options)?;
-    /// assert!(text.contains("stablehlo.exponential %0 : tensor<f64> loc("));
-    /// # Ok::<(), tapeloom::Error>(())
-    /// ```
-    pub fn stablehlo_with(
-        &self,
-        args: impl Args<A>,
-        options: &stablehlo::Options,
-    ) -> Result<String, Error> {
-        let closure = at_args(&self.f, &args, self.core.at);
-        let given = TypedArgs(&args);
-        self.core.stablehlo(&given.form(), &given.leaves(), &closure, options)
-    }
-
-    /// Returns the program for these arguments as Rust source: a public function `name` with the private functions and
-    /// constants that it needs, of the standard library alone. It can be read and audited, and copied into a module of a crate
-    /// that does not depend on this library. The values of `args` are not used; nothing is compiled or computed.
-    ///
-    /// The function takes the leaves of the arguments and of the results in order: numbers, and references to arrays of fixed
-    /// length in rows. Comments say from which lines of the closure a loop comes. Results agree with those of [`Jit::call`] to
-    /// rounding; integers, bools and random bits are equal. [`crate::rust_source`] says how the text is made.
-    ///
-    /// # Errors
-    /// All mistakes made while the closure was traced; [`Kind::Target`](tapeloom_ir::Kind) with the line of a call of a Rust
-    /// function, of a library routine, or of a function that the standard library lacks and whose own source branches, such as
-    /// `lgamma`; for a `jit` with [`Jit::max_steps`], [`Jit::cancelled_by`] or [`Jit::nan_check`]; and if `name` is no
-    /// identifier of Rust.
-    ///
-    /// ```
-    /// use tapeloom::prelude::*;
-    /// let f = jit(grad(|x: Var| x.sin().sum()));
-    /// let text = f.rust([1.0, 2.0, 3.0], "slope")?;
-    /// assert!(text.contains("pub fn slope(x: &[f64; 3], y: &mut [f64; 3]) {"));
-    /// assert!(text.contains("y[i] = x[i].cos();"));
-    ///
-    /// let printed = |x: Var| {
-    ///     debug_print("x", x);
-    ///     x + 1.0
-    /// };
-    /// let error = jit(printed).rust(1.0, "f").unwrap_err();
-    /// assert_eq!(error.kind(), tapeloom::Kind::Target);
-    /// # Ok::<(), tapeloom::Error>(())
-    /// ```
-    ///
-    /// Source: Hascoët and Pascual, *The Tapenade automatic differentiation tool* (2013), whose derivatives are source, too.
-    #[doc(alias = "source")]
-    #[doc(alias = "codegen")]
-    pub fn rust(&self, args: impl Args<A>, name: &str) -> Result<String, Error> {
-        let (given, closure) = (TypedArgs(&args), at_args(&self.f, &args, self.core.at));
-        self.core.rust(&given.form(), &given.leaves(), &closure, name)
     }
 
     /// Calls the closure inside a trace. It is traced once for each kind of arguments in that trace. Each use is a call

@@ -1,17 +1,21 @@
 //! Objects: compiled closures for programs in other languages, for fixed shapes or for any number of rows.
 
-use super::core::{Core, RowFunction};
+use super::core::{Closure, Core, types};
+use super::program::Engine;
 use super::rows::{RowResults, Summed};
 use super::{CallArgs, Jit, TypedArgs, at_args};
 use crate::ops::emit;
 use crate::staging::rebuild;
 use crate::transform::{value_and_grad_at, vectorize};
-use crate::tree::{Args, Form, Tree, flatten, leaf_paths};
+use crate::tree::{Args, Form, TensorRefs, Tree, flatten, leaf_paths};
 use crate::{Error, Var};
+use std::num::NonZeroUsize;
+use tapeloom_backend::Target;
 use tapeloom_backend::object::{self, Object, RowField};
 use tapeloom_ir::prim::{Reduce, Reducer};
-use tapeloom_ir::trace;
-use tapeloom_ir::{Dtype, Loc};
+use tapeloom_ir::trace::{self, Traced};
+use tapeloom_ir::{ArrayType, Dtype, Kind, Loc, Problem};
+use tapeloom_transforms::{BEFORE_CODE, BEFORE_RELAXED_CODE, List as PassList};
 
 impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
     /// Compiles the closure for these arguments to an object: a file that programs in C, and in languages that call C, link
@@ -145,6 +149,111 @@ impl<R: Tree<Var>, S: Tree<Var>, F: Fn((R, S)) -> Summed<Var>> Jit<(R, S), Summe
         let block = |x| gradient(&of_block, x, at);
         object_of_rows(&self.core, &args, [&row, &block], &options.into())
     }
+}
+
+impl Core {
+    /// Returns the program for these arguments as an object.
+    fn object(
+        &self,
+        form: &Form,
+        leaves: &TensorRefs<'_>,
+        closure: &Closure<'_>,
+        options: &object::Options,
+    ) -> Result<Object, Error> {
+        let at = |p: Problem| Error::at(p, self.at);
+        let passes = self.passes_of_objects().map_err(at)?;
+        let Traced { mut module, function, tensors, output } =
+            self.traced(&types(leaves), closure)?;
+        let interface = object::Interface {
+            arguments: form.paths("argument"),
+            results: output.paths("result"),
+            captured: &tensors,
+        };
+        let made = passes.observed(&mut module, function, &mut |_| ()).and_then(|function| {
+            object::compile(&module, function, &self.options(false), &interface, options)
+        });
+        made.map_err(at)
+    }
+
+    /// Returns an object whose number of rows is an argument. `leaves` are arguments of one row.
+    fn object_rows(
+        &self,
+        leaves: &TensorRefs<'_>,
+        function: RowFunction<'_>,
+        options: &object::RowOptions,
+    ) -> Result<Object, Error> {
+        let at = |p: Problem| Error::at(p, self.at);
+        let RowFunction { arguments, per_row, row, block } = function;
+        if !arguments.iter().any(|argument| argument.per_row) {
+            return Err(at(Problem::new(
+                Kind::Arguments,
+                "an object with rows of a function whose row has no arrays",
+                "pass arguments `(row, shared)` with an array in the row, or use `object`",
+            )));
+        }
+        let passes = self.passes_of_objects().map_err(at)?;
+        let lowered = |types: &[ArrayType], closure: &Closure<'_>| -> Result<_, Error> {
+            let Traced { mut module, function, tensors, output } = self.traced(types, closure)?;
+            let lowered = passes
+                .observed(&mut module, function, &mut |_| ())
+                .and_then(|f| object::Lowered::of(&module, f, &self.options(false), &tensors));
+            Ok((lowered.map_err(at)?, output))
+        };
+        let types = types(leaves);
+        let (row, output) = lowered(&types, row)?;
+        let of_rows = |rows: NonZeroUsize| -> Result<_, Error> {
+            let leading =
+                types.iter().zip(&arguments).map(|(ty, argument)| match argument.per_row {
+                    true => ArrayType::new(ty.dtype, ty.shape.with_leading(rows.get())),
+                    false => ty.clone(),
+                });
+            Ok((lowered(&leading.collect::<Vec<_>>(), block)?.0, rows))
+        };
+        let (block, rows) = match options.block_rows {
+            Some(rows) => of_rows(rows)?,
+            None => {
+                let (block, most) = of_rows(object::BLOCK_ROWS)?;
+                let rows = object::block_rows(&row, &block);
+                if rows == most { (block, most) } else { of_rows(rows)? }
+            }
+        };
+        let results = output.paths("result").into_iter().zip(per_row(&output));
+        let results = results.map(|(path, per_row)| RowField { path, per_row }).collect();
+        let interface = object::RowInterface { arguments, results };
+        object::compile_rows(&row, (&block, rows), &interface, &options.object).map_err(at)
+    }
+
+    /// Returns the passes that run before the code of objects is generated, or an error if this function cannot become
+    /// an object.
+    fn passes_of_objects(&self) -> Result<&'static PassList, Problem> {
+        let refused = |message, help| Err(Problem::new(Kind::Target, message, help));
+        if self.limits.is_some() {
+            return refused(
+                "an object has no limit on the iterations of its loops, and cannot be cancelled",
+                "make the object of a `jit` without `max_steps` and `cancelled_by`",
+            );
+        }
+        let native = matches!(self.target, Target::Native(_));
+        match self.engine {
+            Engine::Native if native => Ok(&BEFORE_CODE),
+            Engine::Relaxed if native => Ok(&BEFORE_RELAXED_CODE),
+            Engine::Native | Engine::Relaxed | Engine::Interpreter | Engine::Finite => refused(
+                "an object is machine code, and this function runs on another engine",
+                "make the object of a `jit` without `on`, `interpreted` and `nan_check`",
+            ),
+        }
+    }
+}
+
+/// A function of one row, from which an object with an argument for the number of rows is made.
+struct RowFunction<'a> {
+    /// The arguments: those of the row, and those that all rows share.
+    arguments: Vec<RowField>,
+    /// Returns, for each leaf of the results, whether it is stacked over rows (otherwise summed).
+    per_row: &'a dyn Fn(&Form) -> Vec<bool>,
+    row: &'a Closure<'a>,
+    /// The closure that computes a block of rows.
+    block: &'a Closure<'a>,
 }
 
 /// Makes an object from the functions of a row and of a block. In the function of a block, the arrays of the tree of

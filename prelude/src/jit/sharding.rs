@@ -1,7 +1,14 @@
 //! The settings of a `Jit` that divide its arrays among devices.
 
+#![cfg_attr(
+    not(feature = "stablehlo"),
+    allow(dead_code, reason = "without StableHLO there is one device")
+)]
+
 use crate::tree::Form;
+#[cfg(feature = "stablehlo")]
 use std::sync::Arc;
+#[cfg(feature = "stablehlo")]
 use tapeloom_backend::stablehlo::Shardings;
 use tapeloom_ir::{ArrayType, Kind, Mesh, PartitionSpec, Problem};
 
@@ -47,6 +54,7 @@ impl Division {
     ///
     /// # Errors
     /// As [`Division::of_arguments`], also for results.
+    #[cfg(feature = "stablehlo")]
     pub(super) fn of_program(
         &self,
         arguments: (&Form, &[ArrayType]),

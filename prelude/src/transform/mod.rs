@@ -42,7 +42,7 @@ pub(crate) use vectorize::vectorize;
 pub use vectorize::{AxisLeaf, BatchAxes, vmap, vmap_axes};
 
 pub(crate) use forward::{other_structure, other_type, same_types};
-#[cfg(feature = "native")]
+#[cfg(feature = "object")]
 pub(crate) use gradient::value_and_grad_at;
 pub(crate) use outline::call_once_traced;
 pub(crate) use reverse::vjp_at;

@@ -38,8 +38,11 @@ mod translate;
 mod variables;
 mod vector_value;
 
+#[cfg(feature = "object")]
 pub(crate) use pieces::signature as piece_signature;
-pub(crate) use symbols::{Callee, Symbols};
+#[cfg(feature = "object")]
+pub(crate) use symbols::Callee;
+pub(crate) use symbols::Symbols;
 
 use crate::codegen::vectors::Vectors;
 use crate::loop_ir::{Kernel, KernelId, Program};
