@@ -16,6 +16,7 @@ use crate::loop_ir::{Arg, Buffer, BufferId, BufferVersion, Place, Program, Stmt}
 use cranelift_entity::PrimaryMap;
 use std::collections::BTreeSet;
 use tapeloom_ir::LARGE_BYTES;
+use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Exactness;
 
 /// The entry of this pass in the table `super::PASSES`: its name, effect and requirements.
@@ -89,7 +90,8 @@ impl Search<'_> {
             } => {
                 stored.push(*buffer);
                 let of = &self.buffers[*buffer];
-                let new = matches!(of.place, Place::Output(_)) && !self.touched.contains(buffer);
+                let new = matches!(of.place, Place::Output(_))
+                    && (!self.touched.contains(buffer) || planted(Fault::TouchedZeroed));
                 zero.bits == 0 && new && of.ty.bytes() >= LARGE_BYTES
             }
             _ => false,

@@ -211,8 +211,10 @@ impl<'a> Blocks<'a> {
         let (once, serial) = (block.once, block.serial);
         let here = self.blocks.push(block);
         for (at, stmt) in body.iter().enumerate() {
-            stmt.buffers(&mut |buffer| self.named[buffer].push((here, at)));
             let shape = stmt.shape();
+            if !(shape.flow.is_loop() && planted(Fault::ExchangesMeet)) {
+                stmt.buffers(&mut |buffer| self.named[buffer].push((here, at)));
+            }
             if let Effect::Call(call) = shape.effect {
                 self.calls.push(((here, at), call.callee));
             }

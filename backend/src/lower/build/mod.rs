@@ -14,6 +14,7 @@ use crate::machine::MachineModel;
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use smallvec::SmallVec;
 use std::sync::Arc;
+use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::{
     AxisMap, Binding, Direction, Effects, LoopSpec, Lowering, Mark, Operand, Piece, Role, TripCount,
 };
@@ -522,7 +523,10 @@ impl Flatten<'_> {
             let output = e.outputs.get(n).filter(|_| n < results);
             let ty = match output {
                 Some(output) => array(&f.types[*output])?,
-                None => scratch.clone().unwrap_or(ArrayType::new(Dtype::Bool, [])),
+                None => {
+                    let scratch = scratch.clone().filter(|_| !planted(Fault::RoutineScratch));
+                    scratch.unwrap_or(ArrayType::new(Dtype::Bool, []))
+                }
             };
             let kind = NodeKind::Result { of, n };
             let Maker { what, at, packed, named } = maker(self.module, &f, top.next - 1, n);

@@ -14,6 +14,7 @@ use crate::lower::trees::affine::{Affine, Term};
 use crate::lower::trees::loop_tree::{At, Def, NodeMatrix, Tree};
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use std::collections::BTreeSet;
+use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::{Code, Dtype, Literal, OrderedMap, Problem};
 
 /// For each node, the buffer version that holds its value (a version is one of the values that a buffer holds one after
@@ -36,7 +37,9 @@ pub(crate) fn versions(
         if std::mem::replace(&mut met[buffer], true) {
             let base = emitted.takes_over[id].and_then(|base| held[base]);
             kernel.versions[buffer].push(Version { continues: base.map(|base| base.version) });
-            own.version = kernel.versions[buffer].len() as u32;
+            if !planted(Fault::VersionDropped) {
+                own.version = kernel.versions[buffer].len() as u32;
+            }
         }
         held[id] = Some(own);
     }
