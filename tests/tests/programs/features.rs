@@ -38,6 +38,7 @@ fn builds_have_no_crates_of_other_features() {
     }
     let names = dependencies("native");
     assert!(names.contains("cranelift-codegen") && names.contains("gemm-f64"));
-    assert!(!names.contains("faer"));
+    assert!(!names.contains("faer") && !names.contains("cranelift-object"));
+    assert!(dependencies("object").contains("cranelift-object"));
     assert!(dependencies("relaxed").contains("egg"));
 }
