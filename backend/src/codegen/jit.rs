@@ -52,6 +52,7 @@ impl MachineCode {
 
     /// Runs the program's code and returns its status (0: success).
     ///
+    /// # Safety
     /// `record` is a call record of the program's entry (an array of pointers to operands and results), with the
     /// invariants that [`crate::runtime::abi`] states. The workspace to which the record points has the number of
     /// bytes in the report, and nothing else uses it during the call.
