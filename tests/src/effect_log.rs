@@ -2,6 +2,7 @@
 
 use crate::Agreement;
 use std::sync::{Arc, Mutex, PoisonError};
+use tapeloom::{Var, tap, tap_cotangent};
 use tapeloom_ir::{Module, Tensor};
 
 /// The log: for each call of a callback, its name and the elements of all its operands.
@@ -48,6 +49,18 @@ impl Listener {
         let elements = x.iter().flat_map(|x| x.literals().map(|l| l.to_f64())).collect();
         let mut heard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         heard.push((name.to_owned(), elements));
+    }
+
+    /// Logs the value of `x` under `name` when the program runs, and returns `x`.
+    pub fn see(&self, name: &'static str, x: Var) -> Var {
+        let log = self.clone();
+        tap(x, move |x: Tensor| log.hear(name, &[x]))
+    }
+
+    /// Logs the cotangent of `x` under `name` in a reverse pass, and returns `x`.
+    pub fn see_back(&self, name: &'static str, x: Var) -> Var {
+        let log = self.clone();
+        tap_cotangent(x, move |x: Tensor| log.hear(name, &[x]))
     }
 
     /// Returns the calls logged since the last `take`, and clears the log.

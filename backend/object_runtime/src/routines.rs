@@ -19,7 +19,7 @@ pub const FAILED: i32 = 5;
 pub struct Prepared {
     plan: Plan,
     members: usize,
-    /// The number of bytes of scratch memory that the object passes: as many as the routine needed on the machine on
+    /// The number of bytes of scratch memory that the object passes: the size that the routine needed on the machine on
     /// which the object was made. A machine with longer vectors may need more.
     scratch: usize,
 }

@@ -72,10 +72,10 @@ pub(super) fn grouped(values: Vec<Value>, types: &[Vec<ArrayType>]) -> Vec<Array
     types.iter().map(|types| values.by_ref().take(types.len()).collect()).collect()
 }
 
-/// Pads arrays at the ends of their axes to these types, which are those of the values that the arrays stand for.
+/// Pads arrays at the ends of their axes to `types`, the types of a tape's arrays. Returns the padded arrays.
 ///
-/// A loop of n iterations whose body returns a tape has n records of it, and the type of its result has room for as many as the
-/// options allow. Branches and functions return arrays of the type.
+/// A tape from a loop of n iterations has n records, but its type has room for the number of records that the options
+/// allow. Branches and functions must return arrays of the type.
 pub(super) fn padded(
     w: &mut Writer,
     values: Vec<Value>,
@@ -85,12 +85,15 @@ pub(super) fn padded(
         if x.ty == *ty {
             return Ok(x);
         }
-        let fits = x.ty.shape.iter().zip(ty.shape.iter()).all(|(n, room)| n <= room);
-        if !fits || x.ty.shape.len() != ty.shape.len() {
+        if x.ty.shape.len() != ty.shape.len() {
+            return Err(Problem::internal(format!("an array {} of a tape {ty}", x.ty)));
+        }
+        let too_many = x.ty.shape.iter().zip(ty.shape.iter()).find(|(n, room)| n > room);
+        if let Some((n, room)) = too_many {
             return Err(Problem::new(
                 Kind::Target,
-                format!("a loop saves residuals of loops in {} iterations", x.ty.shape[0]),
-                "allow as many iterations by `max_steps`",
+                format!("a loop saves residuals of {n} iterations, and `max_steps` allows {room}"),
+                format!("allow them by `max_steps({n})`"),
             ));
         }
         let room = w.constant(Literal::zero(ty.dtype), &ty.shape);

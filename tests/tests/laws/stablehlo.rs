@@ -110,6 +110,23 @@ fn errors_have_the_line() {
     assert!(text.contains(&format!("loc(\"{}\":{line}:", file!())), "{text}");
 }
 
+/// One branch saves residuals in a known number of iterations, and the other in an unknown number. Both must return arrays
+/// with room for the number of records that `max_steps` allows.
+#[test]
+fn branches_return_tapes_of_one_length() {
+    let f = |x: Var| {
+        let known = |x: Var| fori_loop(20, |(_, x): (Var, Var)| x.sin(), x);
+        let unknown = |x: Var| while_loop(|x: Var| x.lt(50.0), |x: Var| x + x.cos() + 2.0, x);
+        cond(x.gt(0.0), known, unknown, x)
+    };
+    let of = |steps| jit(grad(f)).max_steps(steps).stablehlo(1.0);
+    let text = of(30).unwrap();
+    check(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let error = of(8).unwrap_err().to_string();
+    assert!(error.contains("of 20 iterations, and `max_steps` allows 8"), "{error}");
+    assert!(error.contains("`max_steps(20)`"), "{error}");
+}
+
 /// Returns a chain of functions: the first is the sine, and each of the others calls its predecessor twice. The last
 /// one has `2^depth` calls if each call is replaced by a copy.
 fn recursion(depth: usize) -> Module {

@@ -39,18 +39,6 @@ impl Engine {
     }
 }
 
-/// Logs the value of `x` under `name` when the program runs, and returns `x`.
-fn see(log: &Listener, name: &'static str, x: Var) -> Var {
-    let log = log.clone();
-    tap(x, move |x: Tensor| log.hear(name, &[x]))
-}
-
-/// Logs the cotangent of `x` under `name` in a reverse pass, and returns `x`.
-fn see_back(log: &Listener, name: &'static str, x: Var) -> Var {
-    let log = log.clone();
-    tap_cotangent(x, move |x: Tensor| log.hear(name, &[x]))
-}
-
 /// Runs a program on all engines, checks that their logs are equal, on XLA to rounding, and returns the log as text.
 #[track_caller]
 fn heard(f: impl Fn(&Listener, Var) -> Var + Copy, x: &Tensor) -> String {
@@ -85,11 +73,11 @@ fn total(f: impl Fn(Var) -> Var, x: Var) -> Var {
 #[test]
 fn in_the_order_of_the_program() {
     let f = |log: &Listener, x: Var| {
-        let y = see(log, "y", x * 2.0);
-        see(log, "unread", y + 1.0);
-        see(log, "y", x * 2.0);
-        see(log, "constant", zeros([], Dtype::F64) + 4.0);
-        see(log, "z", y.sin() * 0.0)
+        let y = log.see("y", x * 2.0);
+        log.see("unread", y + 1.0);
+        log.see("y", x * 2.0);
+        log.see("constant", zeros([], Dtype::F64) + 4.0);
+        log.see("z", y.sin() * 0.0)
     };
     assert_eq!(heard(f, &Tensor::from(1.5)), "y 3, unread 4, y 3, constant 4, z 0");
 }
@@ -97,26 +85,26 @@ fn in_the_order_of_the_program() {
 #[test]
 fn in_loops_step_by_step() {
     let up = |log: &Listener, x: Var| {
-        let iteration = |(c, x): (Var, Var)| (see(log, "c", c + x), see(log, "x", x));
+        let iteration = |(c, x): (Var, Var)| (log.see("c", c + x), log.see("x", x));
         scan(iteration, zeros([], Dtype::F64), x).0
     };
     let x = Tensor::from([1.0, 2.0, 3.0]);
     assert_eq!(heard(up, &x), "c 1, x 1, c 3, x 2, c 6, x 3");
     let down = |log: &Listener, x: Var| {
-        let iteration = |(c, x): (Var, Var)| (see(log, "c", c + x), x);
+        let iteration = |(c, x): (Var, Var)| (log.see("c", c + x), x);
         scan_reverse(iteration, zeros([], Dtype::F64), x).0
     };
     assert_eq!(heard(down, &x), "c 3, c 5, c 6");
     let none =
-        |log: &Listener, x: Var| fori_loop(0, |(_, c): (Var, Var)| see(log, "never", c), x.sum());
+        |log: &Listener, x: Var| fori_loop(0, |(_, c): (Var, Var)| log.see("never", c), x.sum());
     assert_eq!(heard(none, &x), "");
     let until = |log: &Listener, x: Var| {
-        while_loop(|c: Var| c.lt(20.0), |c: Var| see(log, "c", c * 2.0), x.sum())
+        while_loop(|c: Var| c.lt(20.0), |c: Var| log.see("c", c * 2.0), x.sum())
     };
     assert_eq!(heard(until, &x), "c 12, c 24");
     let nested = |log: &Listener, x: Var| {
-        let inner = |c: Var| fori_loop(2, |(_, c): (Var, Var)| see(log, "in", c + 1.0), c);
-        fori_loop(2, |(_, c): (Var, Var)| see(log, "out", inner(c)), x.sum())
+        let inner = |c: Var| fori_loop(2, |(_, c): (Var, Var)| log.see("in", c + 1.0), c);
+        fori_loop(2, |(_, c): (Var, Var)| log.see("out", inner(c)), x.sum())
     };
     assert_eq!(heard(nested, &x), "in 7, in 8, out 8, in 9, in 10, out 10");
 }
@@ -124,7 +112,7 @@ fn in_loops_step_by_step() {
 #[test]
 fn in_the_branch_that_is_taken() {
     let f = |log: &Listener, x: Var| {
-        let side = |name| move |x: Var| see(log, name, x);
+        let side = |name| move |x: Var| log.see(name, x);
         let y = cond(x.gt(0.0), side("yes"), side("no"), x);
         let [zero, one, more] = [side("zero"), side("one"), side("more")];
         switch(y.convert(Dtype::I64), [&zero, &one, &more], y)
@@ -137,40 +125,40 @@ fn in_the_branch_that_is_taken() {
 #[test]
 fn for_each_member_that_takes_part_in_their_order() {
     let x = Tensor::from([3.0, -1.0, 2.0]);
-    let straight = |log: &Listener, x: Var| total(|x| see(log, "b", see(log, "a", x) * 2.0), x);
+    let straight = |log: &Listener, x: Var| total(|x| log.see("b", log.see("a", x) * 2.0), x);
     assert_eq!(heard(straight, &x), "a 3, a -1, a 2, b 6, b -2, b 4");
     // A value that all batch members share must be logged once for each member.
     let shared = |log: &Listener, x: Var| {
         let whole = x.sum();
-        total(|x| x + see(log, "s", whole), x)
+        total(|x| x + log.see("s", whole), x)
     };
     assert_eq!(heard(shared, &x), "s 4, s 4, s 4");
     let branches = |log: &Listener, x: Var| {
-        let side = |name| move |x: Var| see(log, name, x * 2.0);
+        let side = |name| move |x: Var| log.see(name, x * 2.0);
         total(|x| cond(x.gt(0.0), side("yes"), side("no"), x), x)
     };
     assert_eq!(heard(branches, &x), "yes 6, no -2, yes 4");
     // In each iteration, an entry is logged only for members whose loops have not ended.
     let iterations = |log: &Listener, x: Var| {
-        total(|x| while_loop(|c: Var| c.lt(4.0), |c: Var| see(log, "c", c + 1.0), x), x)
+        total(|x| while_loop(|c: Var| c.lt(4.0), |c: Var| log.see("c", c + 1.0), x), x)
     };
     assert_eq!(heard(iterations, &x), "c 4, c 0, c 3, c 1, c 4, c 2, c 3, c 4");
     let counted = |log: &Listener, x: Var| {
-        let iteration = |(_, c): (Var, Var)| see(log, "c", c + 1.0);
+        let iteration = |(_, c): (Var, Var)| log.see("c", c + 1.0);
         total(|x| fori_loop(x.convert(Dtype::I64), iteration, x), x)
     };
     assert_eq!(heard(counted, &x), "c 4, c 3, c 5, c 4, c 6");
     let steps = |log: &Listener, x: Var| {
-        let iteration = |(_, c): (Var, Var)| see(log, "c", c + 1.0);
+        let iteration = |(_, c): (Var, Var)| log.see("c", c + 1.0);
         total(|x| fori_loop(2, iteration, x), x)
     };
     assert_eq!(heard(steps, &x), "c 4, c 0, c 3, c 5, c 1, c 4");
     let pairs = |log: &Listener, x: Var| {
         let x = stack(&[x, x * 10.0], 1);
-        vmap(|row: Var| total(|x| see(log, "x", x), row))(x).sum()
+        vmap(|row: Var| total(|x| log.see("x", x), row))(x).sum()
     };
     assert_eq!(heard(pairs, &x), "x 3, x 30, x -1, x -10, x 2, x 20");
-    let nobody = |log: &Listener, x: Var| total(|x| see(log, "x", x), x);
+    let nobody = |log: &Listener, x: Var| total(|x| log.see("x", x), x);
     assert_eq!(heard(nobody, &Tensor::vector(&[0.0; 0])), "");
 }
 
@@ -178,9 +166,9 @@ fn for_each_member_that_takes_part_in_their_order() {
 fn once_under_every_derivative() {
     let x = Tensor::from(0.5);
     let f = |log: &Listener, x: Var| {
-        let y = see(log, "y", x * 2.0).named("a");
-        let z = fori_loop(2, |(_, c): (Var, Var)| see(log, "c", c * y), y).named("b.c");
-        cond(z.gt(0.0), |z: Var| see(log, "z", z * z), |z: Var| z, z)
+        let y = log.see("y", x * 2.0).named("a");
+        let z = fori_loop(2, |(_, c): (Var, Var)| log.see("c", c * y), y).named("b.c");
+        cond(z.gt(0.0), |z: Var| log.see("z", z * z), |z: Var| z, z)
     };
     let want = "y 1, c 1, c 1, z 1";
     assert_eq!(heard(f, &x), want);
@@ -204,7 +192,7 @@ fn once_under_every_derivative() {
         assert_eq!(heard(again, &x), want, "{policy}");
     }
     let twice = |log: &Listener, x: Var| {
-        let f = outline(|x: Var| see(log, "x", x).sin());
+        let f = outline(|x: Var| log.see("x", x).sin());
         grad(|x: Var| f(x) + f(f(x)))(x)
     };
     let at = |x: f64| format!("x {x}");
@@ -215,9 +203,9 @@ fn once_under_every_derivative() {
 fn reverse_mode_over_batches_and_batches_of_reverse_mode() {
     let x = Tensor::from([3.0, -1.0, 2.0]);
     let f = |log: &Listener, x: Var| {
-        let side = |name| move |x: Var| see(log, name, x * 2.0);
+        let side = |name| move |x: Var| log.see(name, x * 2.0);
         let y = cond(x.gt(0.0), side("yes"), side("no"), x);
-        while_loop(|y: Var| y.lt(6.0), |y: Var| see(log, "up", y + 3.0), y)
+        while_loop(|y: Var| y.lt(6.0), |y: Var| log.see("up", y + 3.0), y)
     };
     // The branch logs one entry for each member in turn; then each iteration logs one entry for each member in turn.
     let want = "yes 6, no -2, yes 4, up 1, up 7, up 4, up 7";
@@ -231,9 +219,9 @@ fn reverse_mode_over_batches_and_batches_of_reverse_mode() {
 fn cotangents_on_their_way_back() {
     let x = Tensor::from(0.5);
     let f = |log: &Listener, x: Var| {
-        let y = see_back(log, "y", x * 2.0);
-        let z = see_back(log, "z", y * y * 3.0);
-        see_back(log, "unread", x);
+        let y = log.see_back("y", x * 2.0);
+        let z = log.see_back("z", y * y * 3.0);
+        log.see_back("unread", x);
         z * 5.0
     };
     assert_eq!(heard(f, &x), "");
@@ -249,23 +237,23 @@ fn cotangents_on_their_way_back() {
         ["z 5", "y 30"]
     );
     let iterations = |log: &Listener, x: Var| {
-        grad(|x: Var| fori_loop(3, |(_, c): (Var, Var)| see_back(log, "c", c * 2.0), x))(x)
+        grad(|x: Var| fori_loop(3, |(_, c): (Var, Var)| log.see_back("c", c * 2.0), x))(x)
     };
     assert_eq!(heard(iterations, &x), "c 1, c 2, c 4");
     let branch = |log: &Listener, x: Var| {
-        let side = |name| move |x: Var| see_back(log, name, x) * 3.0;
+        let side = |name| move |x: Var| log.see_back(name, x) * 3.0;
         grad(|x: Var| cond(x.gt(0.0), side("yes"), side("no"), x))(x)
     };
     assert_eq!(heard(branch, &x), "yes 3");
     // Cotangents of batch members are logged only for the iterations that each member ran.
     let x = Tensor::from([3.0, -1.0, 2.0]);
     let members = |log: &Listener, x: Var| {
-        let up = |c: Var| see_back(log, "c", c + 1.0);
+        let up = |c: Var| log.see_back("c", c + 1.0);
         vmap(grad(|x: Var| 2.0 * while_loop(|c: Var| c.lt(3.0), up, x)))(x)
     };
     assert_eq!(heard(members, &x), "c 2, c 2, c 2, c 2, c 2");
     let sum = |log: &Listener, x: Var| {
-        let side = |name| move |x: Var| see_back(log, name, x) * 3.0;
+        let side = |name| move |x: Var| log.see_back(name, x) * 3.0;
         grad(|x: Var| total(|x| cond(x.gt(0.0), side("yes"), side("no"), x), x))(x)
     };
     let mut seen: Vec<String> = heard(sum, &x).split(", ").map(str::to_owned).collect();
@@ -278,8 +266,8 @@ fn rules_are_seen_where_they_run() {
     let x = Tensor::from(0.5);
     let f = |log: &Listener, x: Var| {
         let rule =
-            |x: Var, dx: Var| (see(log, "in the rule", x).sin(), see(log, "tangent", dx) * x.cos());
-        custom_jvp(|x: Var| see(log, "in the function", x).sin(), rule)(x)
+            |x: Var, dx: Var| (log.see("in the rule", x).sin(), log.see("tangent", dx) * x.cos());
+        custom_jvp(|x: Var| log.see("in the function", x).sin(), rule)(x)
     };
     assert_eq!(heard(f, &x), "in the function 0.5");
     let forward = |log: &Listener, x: Var| jvp(|x: Var| f(log, x))((x, x * 4.0)).1;
@@ -288,8 +276,8 @@ fn rules_are_seen_where_they_run() {
     // logged.
     assert_eq!(heard(|log, x| grad(|x: Var| f(log, x))(x), &x), "in the rule 0.5");
     let halves = |log: &Listener, x: Var| {
-        let fwd = |x: Var| (see(log, "fwd", x).sin(), x.cos());
-        let bwd = |c: Var, ct: Var| see(log, "bwd", ct) * c;
+        let fwd = |x: Var| (log.see("fwd", x).sin(), x.cos());
+        let bwd = |c: Var, ct: Var| log.see("bwd", ct) * c;
         grad(custom_vjp(|x: Var| x.sin(), fwd, bwd))(x)
     };
     assert_eq!(heard(halves, &x), "fwd 0.5, bwd 1");

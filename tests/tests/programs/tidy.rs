@@ -241,8 +241,8 @@ fn every_sweep_is_a_row_of_the_table() {
 }
 
 /// The limits on the total of the stated times of all tests with random cases, in seconds of one core: in `cargo test`,
-/// and in the nightly run.
-const BUDGETS: [f64; 2] = [120.0, 3600.0];
+/// and in the nightly run. The times were measured on an AMD EPYC without AVX-512.
+const BUDGETS: [f64; 2] = [335.0, 5300.0];
 
 #[test]
 fn sweeps_are_within_their_budget() {

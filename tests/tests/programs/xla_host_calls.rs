@@ -15,18 +15,6 @@ fn on<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B>(client: &Client, f: F) -> Jit<A
     jit(f).on(Target::Xla(client.clone()))
 }
 
-/// Logs the value of `x` under `name` when the program runs, and returns `x`.
-fn see(log: &Listener, name: &'static str, x: Var) -> Var {
-    let log = log.clone();
-    tap(x, move |x: Tensor| log.hear(name, &[x]))
-}
-
-/// Logs the cotangent of `x` under `name` in a reverse pass, and returns `x`.
-fn see_back(log: &Listener, name: &'static str, x: Var) -> Var {
-    let log = log.clone();
-    tap_cotangent(x, move |x: Tensor| log.hear(name, &[x]))
-}
-
 /// The way in which a test compiles a program for XLA.
 struct Setup<'a> {
     client: &'a Client,
@@ -105,23 +93,23 @@ fn effects_in_many_iterations_and_their_reverse_pass() {
     let setup = Setup::one(&client);
     let x = Tensor::from(0.7);
     let thousand = |log: Listener| {
-        move |x: Var| fori_loop(1000, |(_, x): (Var, Var)| see(&log, "x", (x * 1.1).sin()), x)
+        move |x: Var| fori_loop(1000, |(_, x): (Var, Var)| log.see("x", (x * 1.1).sin()), x)
     };
     assert_eq!(same_effects(thousand, &setup, &x).len(), 1000);
     let nested = |log: Listener| {
         move |x: Var| {
             let inner = |(i, x): (Var, Var)| {
-                let odd = |x: Var| see(&log, "odd", x * 0.9);
-                cond((i % 2).eq(1), odd, |x: Var| see(&log, "even", x.cos()), x)
+                let odd = |x: Var| log.see("odd", x * 0.9);
+                cond((i % 2).eq(1), odd, |x: Var| log.see("even", x.cos()), x)
             };
-            let outer = |(_, x): (Var, Var)| see(&log, "outer", fori_loop(5, inner, x));
+            let outer = |(_, x): (Var, Var)| log.see("outer", fori_loop(5, inner, x));
             fori_loop(20, outer, x)
         }
     };
     assert_eq!(same_effects(nested, &setup, &x).len(), 120);
     let gradient = |log: Listener| {
         move |x: Var| {
-            let step = |(_, x): (Var, Var)| see_back(&log, "back", see(&log, "x", x.sin()));
+            let step = |(_, x): (Var, Var)| log.see_back("back", log.see("x", x.sin()));
             value_and_grad(|x: Var| fori_loop(50, step, x))(x)
         }
     };
@@ -131,7 +119,7 @@ fn effects_in_many_iterations_and_their_reverse_pass() {
         let gradient = |log: Listener| {
             let policy = policy.clone();
             move |x: Var| {
-                let step = |(_, x): (Var, Var)| see_back(&log, "back", see(&log, "x", x.sin()));
+                let step = |(_, x): (Var, Var)| log.see_back("back", log.see("x", x.sin()));
                 grad(checkpoint(|x: Var| fori_loop(50, step, x), policy.clone()))(x)
             }
         };
@@ -140,7 +128,7 @@ fn effects_in_many_iterations_and_their_reverse_pass() {
     // A loop on a condition, whose trip count is known only at run time, must have the same effects, too.
     let until = |log: Listener| {
         move |x: Var| {
-            let step = |x: Var| see_back(&log, "back", see(&log, "x", x * 1.5));
+            let step = |x: Var| log.see_back("back", log.see("x", x * 1.5));
             value_and_grad(|x: Var| while_loop(|x: Var| x.lt(50.0), step, x))(x)
         }
     };
@@ -152,8 +140,8 @@ fn effects_in_functions_that_are_called() {
     let Some(client) = client_or_skip() else { return };
     let program = |log: Listener| {
         move |x: Var| {
-            let leaf = outline(|x: Var| see(&log, "leaf", x.sin()));
-            let middle = outline(|x: Var| see(&log, "middle", leaf(x) + leaf(x * 2.0)));
+            let leaf = outline(|x: Var| log.see("leaf", x.sin()));
+            let middle = outline(|x: Var| log.see("middle", leaf(x) + leaf(x * 2.0)));
             let rows = vmap(|x: Var| middle(x) * middle(x + 1.0))(x);
             fori_loop(2, |(_, x): (Var, Var)| vmap(&middle)(x), rows).sum()
         }
@@ -230,7 +218,7 @@ fn resident_arrays_and_donated_ones() {
     let inside = log.clone();
     let step = move |(w, x): (Var, Var)| {
         let (loss, slope) = value_and_grad(|w: Var| (x.dot(w) - 1.0).square().mean())(w);
-        see(&inside, "loss", loss);
+        inside.see("loss", loss);
         w - 0.1 * slope
     };
     let (start, x) = (Tensor::full(&[4], 0.2).unwrap(), Tensor::full(&[8, 4], 0.5).unwrap());
@@ -270,16 +258,16 @@ fn a_failure_ends_the_call() {
     let program = |log: Listener| {
         move |x: Var| {
             let step = |(_, x): (Var, Var)| {
-                let x = see(&log, "before", x + 1.0);
+                let x = log.see("before", x + 1.0);
                 let y =
                     callback("small", x, x.array_type(), |x: Tensor| match x.item::<f64>()? {
                         x if x < 5.0 => Ok(Tensor::from(x)),
                         x if x < 100.0 => Err(format!("{x} is large").into()),
                         x => panic!("{x} is far too large"),
                     });
-                see(&log, "behind", y)
+                log.see("behind", y)
             };
-            see(&log, "end", fori_loop(3, step, x))
+            log.see("end", fori_loop(3, step, x))
         }
     };
     let (native, there) = (jit(program(log.clone())), on(&client, program(log.clone())));
@@ -296,7 +284,7 @@ fn a_failure_ends_the_call() {
     }
     // A loop with effects that exceeds its limit must give an error, after the effects of the allowed iterations.
     let endless = |log: Listener| {
-        move |x: Var| while_loop(|x: Var| x.ge(0.0), |x: Var| see(&log, "x", x + 1.0), x)
+        move |x: Var| while_loop(|x: Var| x.ge(0.0), |x: Var| log.see("x", x + 1.0), x)
     };
     for f in [jit(endless(log.clone())), on(&client, endless(log.clone()))] {
         assert_eq!(f.max_steps(5).call(0.0).unwrap_err().kind(), Kind::Limit);
@@ -349,7 +337,7 @@ fn programs_without_results() {
     let log = Listener::default();
     let inside = log.clone();
     let f = on(&client, move |x: Var| {
-        see(&inside, "x", x);
+        inside.see("x", x);
     });
     f.call([1.0, 2.0]).unwrap();
     assert_eq!(log.take(), [("x".to_owned(), vec![1.0, 2.0])]);
@@ -373,34 +361,34 @@ fn effects_happen_once_on_several_devices() {
         let setup = Setup { divided, ..Setup::one(&client) };
         let straight = |log: Listener| {
             move |x: Var| {
-                let y = see(&log, "y", x.sin());
-                let z = see(&log, "z", y.t().dot(y));
-                see(&log, "x", x) + z.sum()
+                let y = log.see("y", x.sin());
+                let z = log.see("z", y.t().dot(y));
+                log.see("x", x) + z.sum()
             }
         };
         assert_eq!(same_effects(straight, &setup, &x).len(), 3);
         let loops = |log: Listener| {
             move |x: Var| {
                 let step = |(i, x): (Var, Var)| {
-                    let odd = |x: Var| see(&log, "odd", x * 0.9);
+                    let odd = |x: Var| log.see("odd", x * 0.9);
                     let x = cond((i % 2).eq(1), odd, |x: Var| x.cos(), x);
-                    see(&log, "x", x.sharded(["_", "data"]))
+                    log.see("x", x.sharded(["_", "data"]))
                 };
-                let half = outline(|x: Var| see(&log, "half", x * 0.5));
+                let half = outline(|x: Var| log.see("half", x * 0.5));
                 half(fori_loop(20, step, half(x)))
             }
         };
         assert_eq!(same_effects(loops, &setup, &x).len(), 32);
         let gradient = |log: Listener| {
             move |x: Var| {
-                let step = |(_, x): (Var, Var)| see_back(&log, "back", see(&log, "x", x.sin()));
+                let step = |(_, x): (Var, Var)| log.see_back("back", log.see("x", x.sin()));
                 value_and_grad(|x: Var| fori_loop(5, step, x).square().sum())(x)
             }
         };
         assert_eq!(same_effects(gradient, &setup, &x).len(), 10);
         let until = |log: Listener| {
             move |x: Var| {
-                let step = |x: Var| see_back(&log, "back", see(&log, "x", x * 1.5));
+                let step = |x: Var| log.see_back("back", log.see("x", x * 1.5));
                 let end = |x: Var| while_loop(|x: Var| x.square().sum().lt(900.0), step, x);
                 value_and_grad(|x: Var| end(x).square().sum())(x)
             }
@@ -449,14 +437,14 @@ fn failures_end_calls_on_several_devices() {
                         first if first > 8.0 => Err(format!("{first} is large").into()),
                         _ => Ok(x.map_numbers(|x| x + 1.0)),
                     });
-                see(&log, "y", y)
+                log.see("y", y)
             };
             // After a failure the results of calls are zeros, so x stays zero, and the loop must be ended in another
             // way.
             let x = while_loop(|x: Var| x.sum().lt(1000.0), step, x);
             // After a failure x is zero, which gives the largest trip count. This loop must be ended, too.
             let n = select(x.sum().gt(500.0), constant(2i64), constant(i64::MAX));
-            fori_loop(n, |(_, x): (Var, Var)| see(&log, "z", x * 2.0), x)
+            fori_loop(n, |(_, x): (Var, Var)| log.see("z", x * 2.0), x)
         }
     };
     let native = jit(program(log.clone()));
@@ -497,7 +485,7 @@ fn steps_on_several_devices_show_their_losses() {
     let inside = log.clone();
     let step = move |(w, x): (Var, Var)| {
         let (loss, slope) = value_and_grad(|w: Var| (x.dot(w) - 1.0).square().mean())(w);
-        see(&inside, "loss", loss);
+        inside.see("loss", loss);
         w - 0.1 * slope
     };
     let there = on(&client, step.clone())
