@@ -77,7 +77,7 @@ faults! {
     ThinRest = "thin-rest", "products in wide vectors leave out the columns beyond the last whole one", "random::small_gemm";
     LaneOrder = "lane-order", "machine code combines partial values in another order than the kernel says", "laws::native";
     Frame = "frame", "a called kernel gets half of the workspace that it needs", "random::fuzz";
-    VersionDropped = "version-dropped", "a buffer that an update takes over has one version for both values", "random::random_loops";
+    VersionDropped = "version-dropped", "a buffer that an update takes over has one version for both values", "laws::filetests";
     TouchedZeroed = "touched-zeroed", "the zeros of a large result are not stored although an earlier statement has written to it", "laws::filetests";
     ExchangesMeet = "exchanges-meet", "the two buffers that a loop exchanges need memory where its body names them only", "random::fuzz";
     RoutineScratch = "routine-scratch", "a library routine gets one byte of scratch memory", "programs::linear_algebra";
