@@ -110,14 +110,14 @@ fn errors_have_the_line() {
     assert!(text.contains(&format!("loc(\"{}\":{line}:", file!())), "{text}");
 }
 
-/// One branch saves residuals in a known number of iterations, and the other in an unknown number. Both must return arrays
-/// with room for the number of records that `max_steps` allows.
+/// A loop of 20 iterations in a branch saves, in each, the residuals of a loop of unknown length. The branch must return
+/// arrays with room for the number of records that `max_steps` allows in both loops.
 #[test]
 fn branches_return_tapes_of_one_length() {
     let f = |x: Var| {
-        let known = |x: Var| fori_loop(20, |(_, x): (Var, Var)| x.sin(), x);
-        let unknown = |x: Var| while_loop(|x: Var| x.lt(50.0), |x: Var| x + x.cos() + 2.0, x);
-        cond(x.gt(0.0), known, unknown, x)
+        let inner = |x: Var| while_loop(|x: Var| x.lt(50.0), |x: Var| x + x.cos() + 2.0, x);
+        let outer = |x: Var| fori_loop(20, |(_, x): (Var, Var)| inner(x.sin()), x);
+        cond(x.gt(0.0), outer, |x: Var| x, x)
     };
     let of = |steps| jit(grad(f)).max_steps(steps).stablehlo(1.0);
     let text = of(30).unwrap();
