@@ -325,6 +325,52 @@ impl Runnable {
         Ok(())
     }
 
+    /// Runs the function on tensors that it takes over. If it was compiled for
+    /// [donated arguments](Options::donated), a result may be written to the memory of an argument, if no other tensor
+    /// shares this memory. If the program was compiled [limited](Options::limited), `limits` are the limits of this call;
+    /// `None` means no limits. Results have the same bits as those of [`Runnable::call`].
+    ///
+    /// Only machine code without timers takes over memory.
+    ///
+    /// ```
+    /// # use tapeloom_backend::{Options, compile};
+    /// # use tapeloom_ir::{Builder, Draft, Dtype, Module, Scalar, Tensor, Type};
+    /// # let mut module = Module::new();
+    /// # let mut draft = Draft::new("square");
+    /// # let x = draft.param(Type::array(Dtype::F64, &[100]));
+    /// # let y = Builder::new(&mut module, &mut draft).emit1(Scalar::Mul, &[x, x]);
+    /// # let square = draft.finish(&mut module, vec![y])?;
+    /// let options = Options { donated: true, ..Options::default() };
+    /// let square = compile(&module, square, &options)?;
+    /// let x = Tensor::full(&[100], 3.0)?;
+    /// let memory = x.address();
+    /// let results = square.call_donating(vec![x], None)?;
+    /// assert_eq!(results, [Tensor::full(&[100], 9.0)?]);
+    /// # if cfg!(feature = "native") {
+    /// assert_eq!(results[0].address(), memory);
+    /// # }
+    /// # Ok::<(), tapeloom_ir::Problem>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`Runnable::call`], [`Kind::Limit`], [`Kind::Cancelled`].
+    pub fn call_donating(
+        &self,
+        args: Vec<Tensor>,
+        limits: Option<&Limits>,
+    ) -> Result<Vec<Tensor>, Problem> {
+        let references: Vec<&Tensor> = args.iter().collect();
+        self.check_first_call(&references, limits)?;
+        if let (Running::Native(e), None) = (&self.running, &self.profiling) {
+            if let Some(limits) = limits {
+                limits.begin()?;
+            }
+            return e.call_donating(args, limits);
+        }
+        let (results, _) = self.call_within(&references, limits.unwrap_or(&Limits::default()))?;
+        Ok(results)
+    }
+
     /// In a debug build, checks the first call of machine code, unless it has limits: runs the call also in the
     /// interpreter that checks memory accesses.
     fn check_first_call(&self, args: &[&Tensor], limits: Option<&Limits>) -> Result<(), Problem> {

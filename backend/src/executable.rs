@@ -57,6 +57,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tapeloom_ir::{ArrayType, Fresh, Isa, Kind, Limits, Line, Loc, Problem, Tensor, try_zeros};
 use target_lexicon::Triple;
 
+fn references(tensors: &[Tensor]) -> SmallVec<[&Tensor; 8]> {
+    tensors.iter().collect()
+}
+
 /// Returns a number of bytes rounded up to whole cache lines.
 fn aligned(bytes: usize) -> usize {
     bytes.div_ceil(size_of::<Line>()).saturating_mul(size_of::<Line>())
@@ -72,6 +76,9 @@ const SMALL_RESULTS: usize = 1024;
 /// A result of the program: its type, and how its memory is allocated.
 struct Output {
     ty: ArrayType,
+    /// The donated argument whose memory the result takes over ([`loop_ir::Place::Donated`]). The memory of the result
+    /// holds the argument when the call begins: that of the argument itself, or a copy.
+    argument: Option<usize>,
     /// Whether every call writes all elements before it reads any of them, so that the memory need not be zeroed.
     filled: bool,
 }
@@ -178,8 +185,12 @@ impl Executable {
         let filled = loop_ir::filled(program);
         let (name, entry) = (program.entry.name.clone(), &program.entry);
         let results = entry.outputs().into_iter().zip(filled);
-        let outputs: Vec<Output> =
-            results.map(|((_, ty), filled)| Output { ty: ty.clone(), filled }).collect();
+        let outputs: Vec<Output> = results
+            .map(|((id, ty), filled)| {
+                let argument = entry.buffers[id].place.input();
+                Output { ty: ty.clone(), argument, filled }
+            })
+            .collect();
         let bytes = outputs.iter().fold(0, |n: usize, output| n.saturating_add(output.ty.bytes()));
         let inner = Arc::new(Inner {
             name,
@@ -273,13 +284,15 @@ impl Executable {
             let same = *result.ty() == output.ty;
             match result.unshared_lines().filter(|_| same) {
                 Some(lines) => {
-                    if !output.filled {
+                    if let Some(argument) = output.argument {
+                        lines.copy_from_slice(args[argument].lines());
+                    } else if !output.filled {
                         lines.fill(Line::ZERO);
                     }
                     record.push(lines.as_mut_ptr().cast());
                 }
                 None => {
-                    let mut lines = output.allocate()?;
+                    let mut lines = output.allocate(args)?;
                     record.push(lines.lines().as_mut_ptr().cast());
                     allocated.push((i, lines));
                 }
@@ -304,6 +317,56 @@ impl Executable {
             *results[i] = Tensor::from_lines(outputs[i].ty.clone(), lines)?;
         }
         Ok(())
+    }
+
+    /// Runs the program on arguments, like [`Executable::call`], and writes each result with a donated argument to the
+    /// memory of this argument, if no other tensor shares it. If the program was compiled with limits, `limits` are the
+    /// limits of this run.
+    ///
+    /// # Errors
+    /// Those of [`Executable::call`], [`Kind::Limit`], [`Kind::Cancelled`].
+    pub(crate) fn call_donating(
+        &self,
+        mut args: Vec<Tensor>,
+        limits: Option<&Limits>,
+    ) -> Result<Vec<Tensor>, Problem> {
+        let outputs = &self.inner.outputs;
+        let mut loop_limits = self.loop_limits(limits);
+        let mut record = CallRecord::new();
+        self.begin_record(&references(&args), &mut record)?;
+        let mut allocated: Vec<Option<Fresh>> = Vec::with_capacity(outputs.len());
+        for output in outputs {
+            let donated = output.argument.and_then(|n| args[n].unshared_lines());
+            match donated.map(|lines| lines.as_mut_ptr().cast()) {
+                Some(memory) => {
+                    record.push(memory);
+                    allocated.push(None);
+                }
+                None => {
+                    let mut lines = output.allocate(&references(&args))?;
+                    record.push(lines.lines().as_mut_ptr().cast());
+                    allocated.push(Some(lines));
+                }
+            }
+        }
+        // SAFETY: `record` has a pointer for each argument and each result. A result is either new memory, or the
+        // memory of its donated argument, which this call owns and no other tensor shares. No two results have the same
+        // donated argument, because the verifier requires that one buffer alone holds it.
+        unsafe { self.run_code(&mut record, loop_limits.as_mut(), None) }?;
+        let results = outputs.iter().zip(allocated).map(|(output, lines)| match lines {
+            Some(lines) => {
+                // SAFETY: as in `append_large_results`; a copied argument fills all lines.
+                let lines = unsafe { lines.assume_init() };
+                Tensor::from_lines(output.ty.clone(), lines)
+            }
+            None => {
+                let result = output.argument.map(|n| args[n].clone());
+                let result = result.ok_or_else(|| Problem::internal("a result without memory"))?;
+                result.check_truth()?;
+                Ok(result)
+            }
+        });
+        results.collect()
     }
 
     /// Runs the program on arguments, like [`Executable::call`]. If the program was compiled with limits, `limits` are
@@ -367,13 +430,16 @@ impl Executable {
         let mut record = CallRecord::new();
         self.begin_record(args, &mut record)?;
         if !small_results {
-            return self.append_large_results(&mut record, loop_limits, results, taken);
+            return self.append_large_results(args, &mut record, loop_limits, results, taken);
         }
         // Allocate small results as tensors of zeros before the call. The alternative, uninitialized memory that
         // becomes a tensor after the call, would be moved several times, which costs more than zeroing it.
         let first = results.len();
         for output in outputs {
-            let result = Tensor::zeros_of(&output.ty)?;
+            let mut result = Tensor::zeros_of(&output.ty)?;
+            if let (Some(argument), Some(lines)) = (output.argument, result.unshared_lines()) {
+                lines.copy_from_slice(args[argument].lines());
+            }
             record.push(result.as_ptr().cast_mut());
             results.push(result);
         }
@@ -392,6 +458,7 @@ impl Executable {
     /// memory of results that the program overwrites completely.
     fn append_large_results(
         &self,
+        args: &[&Tensor],
         record: &mut CallRecord,
         loop_limits: Option<&mut LoopLimits>,
         results: &mut Results,
@@ -400,7 +467,7 @@ impl Executable {
         let outputs = &self.inner.outputs;
         let mut buffers: SmallVec<[Fresh; 4]> = SmallVec::new();
         for output in outputs {
-            let mut lines = output.allocate()?;
+            let mut lines = output.allocate(args)?;
             record.push(lines.lines().as_mut_ptr().cast());
             buffers.push(lines);
         }
@@ -421,8 +488,9 @@ impl Executable {
     ///
     /// # Safety
     /// After context and frame, `record` has one pointer per input of the program, to buffers of the program's types, and
-    /// one pointer per output, to buffers of the program's types that overlap neither each other nor an input. All of
-    /// them are alive during the call, and nothing else accesses the outputs. They are aligned to 64 bytes, as tensors
+    /// one pointer per output, to buffers of the program's types that overlap neither each other nor an input, except
+    /// that an output with a donated argument may be this argument's memory. It holds the donated argument in any case.
+    /// All buffers are alive during the call, and nothing else accesses the outputs. They are aligned to 64 bytes, as tensors
     /// and `Line` are.
     unsafe fn run_code(
         &self,
@@ -481,8 +549,8 @@ impl Executable {
         // SAFETY: `record` has the layout of the entry's call record. Its first pointer is the context, which lives on
         // this stack, as does everything that the context points to. The second is `space`, which this call owns; it
         // has the size in the code's report, including the private memory of each thread, and is aligned to 64 bytes.
-        // The inputs and outputs follow, and are valid by the contract of this function; inputs are never written,
-        // although their pointers are mutable.
+        // The inputs and outputs follow, and are valid by the contract of this function. Inputs are never written,
+        // although their pointers are mutable: the code accesses a donated input through the pointer of its output.
         let status = unsafe { code.call(record.as_ptr()) };
         let timed = timers.map(Timers::end);
         if memory > 0 {
@@ -568,12 +636,18 @@ impl Executable {
 }
 
 impl Output {
-    /// Allocates the memory of a result: zeroed, unless the call overwrites all of it.
-    fn allocate(&self) -> Result<Fresh, Problem> {
+    /// Allocates the memory of a result: with a copy of the donated argument, if there is one; otherwise zeroed, unless
+    /// the call overwrites all of it.
+    fn allocate(&self, args: &[&Tensor]) -> Result<Fresh, Problem> {
         let bytes = self.ty.bytes();
         let count = bytes.div_ceil(size_of::<Line>());
-        let mut lines = if self.filled { Fresh::new(count) } else { Fresh::zeros(count) }
+        let written = self.filled || self.argument.is_some();
+        let mut lines = if written { Fresh::new(count) } else { Fresh::zeros(count) }
             .ok_or_else(|| no_memory(&format!("a result of type {}", self.ty), bytes))?;
+        if let Some(argument) = self.argument {
+            lines.lines().write_copy_of_slice(args[argument].lines());
+            return Ok(lines);
+        }
         // A tensor requires that the bytes after its last element, up to the end of the 64-byte line, are zero.
         lines.lines()[bytes / size_of::<Line>()..].fill(MaybeUninit::zeroed());
         Ok(lines)
@@ -631,6 +705,42 @@ mod tests {
         let (mut y, mut z) = (Tensor::from(1.0), Tensor::from([1_i64, 2]));
         f.call_into(&[&sevens(2)], &mut [&mut y, &mut z], None).unwrap();
         assert_eq!((y, z), (Tensor::from([0.0, 7.0, 0.0]), sevens(2)));
+    }
+
+    /// A donated argument is updated in its own memory if no clone shares it, and in a copy in all other calls. `@f`
+    /// changes one element of the first argument, which its result takes over.
+    #[test]
+    fn donated_arguments_are_updated_in_place() {
+        for n in [4_usize, 1000] {
+            let text = format!(
+                "program @f {{
+  buffer b0: f64[{n}] input 0 output 0
+  buffer b1: f64[{n}] output 1
+  nest {{
+    %0: f64 = load b0[1]
+    %1: f64 = add %0, 1.0
+    store b0[1], %1
+    store b1[0], %0
+  }}
+}}"
+            );
+            let f = Executable::new(&parse(&text, &|_| None).unwrap()).unwrap();
+            let mut want = vec![7.0; n];
+            want[1] = 8.0;
+            let want = Tensor::new(&[n], want).unwrap();
+            let x = sevens(n);
+            assert_eq!(f.call(&[&x]).unwrap()[0], want);
+            assert_eq!(f.call_donating(vec![x.clone()], None).unwrap()[0], want);
+            let (mut y, mut z) = (Tensor::from(1.0), sevens(n));
+            for _ in 0..2 {
+                f.call_into(&[&x], &mut [&mut y, &mut z], None).unwrap();
+                assert_eq!((&y, z.get::<f64>(&[1]).unwrap()), (&want, 0.0));
+            }
+            assert_eq!(x, sevens(n));
+            let memory = x.address();
+            let results = f.call_donating(vec![x], None).unwrap();
+            assert_eq!((&results[0], results[0].address()), (&want, memory));
+        }
     }
 
     #[test]

@@ -76,6 +76,10 @@ pub struct Options {
     /// Whether calls measure the time of each loop nest and call of the program
     /// ([`Runnable::profile`](crate::Runnable::profile)). Only machine code has timers.
     pub profiled: bool,
+    /// Whether a result may take over the memory of an argument of its type: the n-th result of a type that of the n-th
+    /// argument of this type. [`Runnable::call_donating`](crate::Runnable::call_donating) then updates arguments in
+    /// place. All other calls copy these arguments first.
+    pub donated: bool,
     /// The largest number of threads that run the pieces of a call's concurrent loops. `None` means the number in the
     /// environment variable `TAPELOOM_THREADS`, or 1 without this variable. The number does not change results.
     pub threads: Option<NonZeroUsize>,

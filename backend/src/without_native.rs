@@ -63,6 +63,14 @@ impl Executable {
         match self.none {}
     }
 
+    pub(crate) fn call_donating(
+        &self,
+        _: Vec<Tensor>,
+        _: Option<&Limits>,
+    ) -> Result<Vec<Tensor>, Problem> {
+        match self.none {}
+    }
+
     pub(crate) fn call_within(
         &self,
         _: &[&Tensor],

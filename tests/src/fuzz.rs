@@ -6,7 +6,9 @@
 use crate::marks::replaced;
 use crate::program_generator::Recipe;
 use crate::recorded;
-use crate::transform_words::{Choice, Demand, Letter, append, in_pieces, same_numbers, unchecked};
+use crate::transform_words::{
+    Choice, Demand, Letter, append, in_donated_memory, in_pieces, same_numbers, unchecked,
+};
 use crate::{Agreement, Case, Failure, Rng, Sweep, run, show_tensors};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
@@ -189,9 +191,11 @@ pub fn policies(m: &mut Module, case: &Case, recipe: &Recipe) -> Result<(), Fail
 /// Checks that a program, its derivatives and its batches have the same bits on one and on several threads.
 pub fn pieces(m: &mut Module, case: &Case, _: &Recipe) -> Result<(), Failure> {
     in_pieces(m, case.f, &case.args.iter().collect::<Vec<_>>())?;
+    in_donated_memory(m, case.f, &case.args)?;
     for letter in Letter::ALL {
         let Some(next) = unchecked(m, case, letter, &mut Rng::new(6))? else { continue };
         in_pieces(m, next.f, &next.args.iter().collect::<Vec<_>>())?;
+        in_donated_memory(m, next.f, &next.args)?;
     }
     Ok(())
 }

@@ -321,6 +321,7 @@ pub fn same_numbers(m: &mut Module, case: &Case, demand: Demand) -> Result<(), F
                 target: target.clone(),
                 limited,
                 profiled: limited,
+                donated: false,
                 threads: None,
                 machine: demand.machine,
             },
@@ -375,6 +376,58 @@ pub fn in_pieces(m: &Module, f: FuncId, args: &[&Tensor]) -> Result<bool, Failur
         Agreement::Exact.check_all(&many, &one).map_err(wrong)?;
     }
     Ok(true)
+}
+
+/// Compiles a function whose results may take over the memory of arguments, and returns how many do. Runs it in the loop
+/// interpreter and as machine code, with arguments that it takes over, with arguments of which other handles are alive,
+/// and with memory that the caller gives for the results. All results must have the bits of a program that takes over no
+/// memory, and arguments with other handles must be unchanged.
+///
+/// # Errors
+/// A difference, with the program; errors of engines.
+pub fn in_donated_memory(m: &Module, f: FuncId, args: &[Tensor]) -> Result<usize, Failure> {
+    let of = |target, donated| compile(m, f, &Options { target, donated, ..Options::default() });
+    let checked = of(Target::Interpreter, true)?;
+    let taken: Vec<(usize, usize)> = checked.report().program.entry.donated().collect();
+    if taken.is_empty() {
+        return Ok(0);
+    }
+    let program =
+        |e: String| format!("donated: {e}\n{}{}", print_function(m, f), checked.report().program);
+    let references: Vec<&Tensor> = args.iter().collect();
+    let copies = || args.iter().map(copy).collect::<Vec<Tensor>>();
+    let separate = of(Target::Interpreter, false)?.call(&references)?;
+    let exact = |what: &str, got: &[Tensor], want: &[Tensor]| {
+        Agreement::Exact.check_all(got, want).map_err(|e| program(format!("{what}: {e}")))
+    };
+    exact("interpreter", &checked.call_donating(copies(), None)?, &separate)?;
+    let want = of(Target::host(), false)?.call(&references)?;
+    let code = of(Target::host(), true)?;
+    let before = copies();
+    exact("copied arguments", &code.call(&references)?, &want)?;
+    exact("arguments with other handles", &code.call_donating(args.to_vec(), None)?, &want)?;
+    exact("copied arguments", args, &before)?;
+    let mut given = want.iter().map(copy).collect::<Vec<Tensor>>();
+    code.call_into(&references, &mut given.iter_mut().collect::<Vec<_>>(), None)?;
+    exact("given memory", &given, &want)?;
+    let donated = copies();
+    let memory: Vec<usize> = donated.iter().map(Tensor::address).collect();
+    let results = code.call_donating(donated, None)?;
+    exact("donated arguments", &results, &want)?;
+    if let Some((argument, result)) =
+        taken.iter().find(|(argument, result)| memory[*argument] != results[*result].address())
+    {
+        let message = format!("result {result} is not in the memory of argument {argument}");
+        return Err(program(message).into());
+    }
+    Ok(taken.len())
+}
+
+/// Returns an equal tensor with memory of its own.
+fn copy(x: &Tensor) -> Tensor {
+    let mut own = x.clone();
+    own.unshare();
+    own
 }
 
 /// Checks that the simulated accelerator agrees with the loop IR interpreter in every bit.

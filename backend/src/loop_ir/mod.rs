@@ -486,8 +486,8 @@ pub enum Place {
     /// In the memory of the n-th result, which the kernel writes and may read back.
     Output(usize),
     /// An argument that the caller has donated, in the memory of a result: the buffer holds the argument when the
-    /// kernel begins, and the result when it ends. Only callees have such buffers, since the arguments of a program
-    /// are never overwritten.
+    /// kernel begins, and the result when it ends. The entry of a program has such buffers only if the program was
+    /// compiled for donated arguments ([`Options::donated`](crate::Options::donated)).
     Donated {
         /// The number of the donated argument.
         input: usize,

@@ -789,8 +789,10 @@ fn the_verifier_checks_donations() {
         }
     }
     let entry = "program @x { buffer b0: f64[4] input 0 output 0 store b0[1], 2.0 }";
-    let errors = verify(&parse(entry, &library).unwrap());
-    assert!(errors[0].message.contains("is an argument of the program, and written"), "{errors:?}");
+    // The entry may have a donated argument, too. The interpreter runs it on a copy.
+    let x = Tensor::from([1.0; 4]);
+    let got = shadow(&parse(entry, &library).unwrap(), std::slice::from_ref(&x)).unwrap();
+    assert_eq!((got[0].clone(), x), (Tensor::from([1.0, 2.0, 1.0, 1.0]), Tensor::from([1.0; 4])));
     // `b0.1`, a later value in the memory of the donated argument `b0`, keeps no element of it. So element 0 of `b0.1`
     // has no value, and the check `shadow` must report the load.
     let fresh = "kernel k0 @f { buffer b0: f64[4] input 0 output 0 version b0.1 \

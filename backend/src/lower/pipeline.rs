@@ -16,7 +16,7 @@ use crate::report::memory_plan::Plan;
 use crate::report::rematerialized::rematerialized;
 use crate::target::Options;
 use cranelift_entity::PrimaryMap;
-use tapeloom_ir::{ArrayType, FuncId, Kind, Module, Problem};
+use tapeloom_ir::{ArrayType, FuncId, Kind, Module, Problem, Type};
 
 /// Lowers a function to loop nests, for the default machine model, on which all thresholds were measured.
 ///
@@ -88,8 +88,8 @@ fn lower(
     let mut calls = units::Calls::of(module, func)?;
     calls.machine = options.machine;
     let f = module.function(func);
-    let mut types = f.param_types().into_iter().chain(f.result_types());
-    if let Some(ty) = types.find(|ty| ty.as_array().is_none()) {
+    let types: Vec<Type> = f.param_types().into_iter().chain(f.result_types()).collect();
+    if let Some(ty) = types.iter().find(|ty| ty.as_array().is_none()) {
         let message = format!("a program takes and gives arrays, and @{} has {ty}", f.name);
         return Err(Problem::new(Kind::Target, message, ""));
     }
@@ -103,7 +103,11 @@ fn lower(
         tapes.cut(&mut kernel, &module.function(unit.function).result_types());
         callees.push(Kernel { inline: *inline, ..kernel });
     }
-    let unit = Unit { function: func, donation: Donation::None };
+    let donation = match options.donated {
+        true => Donation::of_arguments(&types, f.param_types().len()),
+        false => Donation::None,
+    };
+    let unit = Unit { function: func, donation };
     let made = CompiledUnits { calls: &calls, callees: &callees, plans: &plans };
     let (entry, mut plan) = kernel(module, &unit, made, &mut tapes, observe)?;
     plan.calls = calls.rows;

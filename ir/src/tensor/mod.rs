@@ -221,6 +221,11 @@ impl Tensor {
         Ok(())
     }
 
+    /// Returns the memory of the tensor: its elements, and zeros up to the end of the last cache line.
+    pub fn lines(&self) -> &[Line] {
+        &self.lines
+    }
+
     /// Returns the memory of the tensor for writing, if no clone shares it. Engines write results to this memory. They
     /// must leave the bytes behind the last element 0.
     ///
@@ -234,6 +239,19 @@ impl Tensor {
     /// ```
     pub fn unshared_lines(&mut self) -> Option<&mut [Line]> {
         self.lines.unshared()
+    }
+
+    /// Copies the memory of the tensor if a clone shares it.
+    ///
+    /// ```
+    /// use tapeloom_ir::Tensor;
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// let mut y = x.clone();
+    /// y.unshare();
+    /// assert!(x == y && x.address() != y.address());
+    /// ```
+    pub fn unshare(&mut self) {
+        self.lines.make_mut();
     }
 
     /// Makes this tensor equal to another one. It keeps its memory if the types are equal and no clone shares the memory.

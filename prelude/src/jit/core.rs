@@ -48,7 +48,7 @@ pub(super) struct Entry {
     /// The form of the results.
     output: Form,
     limits: Option<Limits>,
-    /// As a part of the key: the arguments whose memory a call on a device takes over. Empty if there are none.
+    /// As a part of the key: the arguments whose memory a call takes over. Empty if there are none.
     donated: Vec<bool>,
 }
 
@@ -473,9 +473,9 @@ impl Core {
     }
 
     pub(super) fn options(&self, limited: bool) -> Options {
-        let profiled = false;
+        let (profiled, donated) = (false, false);
         let (threads, machine) = (self.threads, self.machine);
-        Options { target: self.target.clone(), limited, profiled, threads, machine }
+        Options { target: self.target.clone(), limited, profiled, donated, threads, machine }
     }
 
     /// Returns the engine for operations that need compiled code, even if calls use an interpreter.
@@ -550,10 +550,7 @@ impl Core {
     }
 
     /// Compiles a traced function for the target. Returns the program, and the captured tensors that each call passes.
-    #[cfg_attr(
-        not(feature = "xla"),
-        allow(unused_variables, reason = "only XLA divides arrays and takes over memory")
-    )]
+    #[cfg_attr(not(feature = "xla"), allow(unused_variables, reason = "only XLA divides arrays"))]
     fn compile(
         &self,
         arguments: (&Form, &[ArrayType]),
@@ -570,8 +567,41 @@ impl Core {
             return Ok((program, Vec::new()));
         }
         let Traced { module, function, tensors, .. } = traced;
-        let options = self.options(self.limits.is_some());
+        let options =
+            Options { donated: !donated.is_empty(), ..self.options(self.limits.is_some()) };
         Ok((Program::compile(self.engine, &options, module, function, None)?, tensors))
+    }
+
+    /// Runs the program on arguments that it takes over, so that machine code can write results to their memory.
+    pub(super) fn call_donating(
+        &self,
+        form: Form,
+        leaves: Vec<Tensor>,
+        closure: &Closure<'_>,
+    ) -> Result<(Vec<Tensor>, &Form), Error> {
+        let types: Vec<ArrayType> = leaves.iter().map(|x| x.ty().clone()).collect();
+        let machine_code = matches!(self.target, Target::Native(_));
+        let donated = if machine_code { vec![true; leaves.len()] } else { Vec::new() };
+        let entry = self.donated(form, types, donated, closure)?;
+        let mut args = leaves;
+        args.extend_from_slice(&entry.tensors);
+        let results = entry.program.run_donating(args, entry.limits.as_ref());
+        Ok((results.map_err(|p| Error::at(p, self.at))?, &entry.output))
+    }
+
+    /// Returns the program that takes over the memory of the `donated` arguments. If there is none yet, compiles it.
+    fn donated(
+        &self,
+        form: Form,
+        types: Vec<ArrayType>,
+        donated: Vec<bool>,
+        closure: &Closure<'_>,
+    ) -> Result<&Arc<Entry>, Error> {
+        let same = |e: &Entry| e.form == form && e.types == types && e.donated == donated;
+        match self.programs.iter().find(|link| same(&link.entry)) {
+            Some(link) => Ok(&link.entry),
+            None => self.prepare(form, types, donated, closure),
+        }
     }
 
     /// Copies arguments to the devices of XLA on which the program will run, divided as the partition specs say.
@@ -616,11 +646,7 @@ impl Core {
         if !donated.contains(&true) {
             donated.clear();
         }
-        let same = |e: &Entry| e.form == form && e.types == types && e.donated == donated;
-        let entry = match self.programs.iter().find(|link| same(&link.entry)) {
-            Some(link) => &link.entry,
-            None => self.prepare(form, types, donated, closure)?,
-        };
+        let entry = self.donated(form, types, donated, closure)?;
         let results = entry.program.on_device(leaves);
         // Check for arrays of another client only if the call failed, because the check takes time.
         let results = results.map_err(|p| at(self.foreign(&entry.form, leaves).unwrap_or(p)))?;

@@ -132,6 +132,15 @@ fn run_into<B: Tree<Var>>(
     entry.run_into(leaves, at, &mut tensors)
 }
 
+/// Returns the structure of a tree with leaves of type `L` as that of the same tree with leaves of type [`Var`]. Both are
+/// the same type, which the trait cannot state, so this function downcasts.
+fn structure_of<A: Tree<Var>, L: Leaf>(
+    structure: &<A::With<L> as Tree<L>>::Structure,
+) -> Result<&A::Structure, Problem> {
+    let same = (structure as &dyn Any).downcast_ref();
+    same.ok_or_else(|| Problem::internal("arguments with a structure of another type"))
+}
+
 /// Builds the tree of results from their form and leaves. Returns an error if the form is not that of a tree of type
 /// `B`.
 fn tree_of<B: Tree<Var>>(
@@ -331,11 +340,9 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
     /// As [`Jit::call`]. If the call fails, each tensor of `results` still has its shape and dtype, but its elements may
     /// be old ones, new ones, or zeros.
     ///
-    /// Source: the argument `out` of functions in NumPy and PyTorch, for all results of a program. Donated arguments in
-    /// JAX save memory as well, but the arrays of the caller are no longer valid behind the call.
+    /// Source: the argument `out` of functions in NumPy and PyTorch, for all results of a program.
+    /// [`Jit::call_donating`] needs no second set of parameters.
     #[doc(alias = "out")]
-    #[doc(alias = "donate")]
-    #[doc(alias = "donate_argnums")]
     pub fn call_into(
         &self,
         args: impl Args<A>,
@@ -345,6 +352,75 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
         let leaves = given.leaves();
         let entry = self.core.program(&given, &leaves, &at_args(&self.f, &args, at))?;
         run_into::<B>(entry, &leaves, at, results)
+    }
+
+    /// Runs the program on arguments that it takes over, and updates them in place: the n-th result of a shape and dtype
+    /// may be written to the memory of the n-th argument of this shape and dtype. The memory of an argument is reused if
+    /// no other handle of the tensor is alive; otherwise the argument is copied, and keeps its elements. To keep an
+    /// argument, pass a clone of its handle. Results have the same bits as those of [`Jit::call`].
+    ///
+    /// So a training step needs memory for one set of parameters:
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let loss = |(w, x): (Var, Var)| (x * w - 1.0).square().mean();
+    /// let step = jit(move |(w, x): (Var, Var)| w - 0.1 * grad(|w| loss((w, x)))(w));
+    /// let x = Tensor::full(&[1000], 2.0)?;
+    /// let mut w = Tensor::zeros(&[1000], Dtype::F64)?;
+    /// # let memory = w.address();
+    /// for _ in 0..10 {
+    ///     w = step.call_donating((w, x.clone()))?;
+    /// }
+    /// # assert!(w.to_vec::<f64>()?[0] > 0.0);
+    /// # if cfg!(feature = "native") {
+    /// #     assert_eq!(w.address(), memory);
+    /// # }
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    ///
+    /// A result takes over the memory of an argument if the program does not read the argument's elements later than it
+    /// writes those of the result: in elementwise updates, in loops whose carry begins with the argument, and in updates
+    /// of a part of the argument, such as [`at`](Var::at). The results of elementwise updates of a few elements are new
+    /// tensors. Only machine code takes over memory; other engines drop the arguments after the call.
+    ///
+    /// # Errors
+    /// As [`Jit::call`]. The arguments are lost if the call fails.
+    ///
+    /// An argument cannot be used after it was given to a call:
+    ///
+    /// ```compile_fail,E0382
+    /// # use tapeloom::prelude::*;
+    /// # fn step(x: Tensor) -> Result<(), tapeloom::Error> {
+    /// let f = jit(|x: Var| 2.0 * x);
+    /// let y = f.call_donating(x)?;
+    /// println!("{x:?}"); // borrow of moved value: `x`
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// Source: donated arguments in JAX, which are named by their numbers, and are no longer valid after the call.
+    #[doc(alias = "donate")]
+    #[doc(alias = "donate_argnums")]
+    pub fn call_donating(&self, args: A::With<Tensor>) -> Result<B::With<Tensor>, Error> {
+        let (structure, leaves) = flatten(&args);
+        // From here on, `leaves` has the only handles of the arguments, unless the caller has others.
+        drop(args);
+        let structure = structure_of::<A, Tensor>(&structure)?;
+        let (form, closure) = self.for_structure(structure);
+        let (results, output) = self.core.call_donating(form, leaves, &closure)?;
+        tree_of::<B>(output, results)
+    }
+
+    /// Returns the form of arguments with this structure, and the closure as a function of their handles.
+    fn for_structure<'a>(
+        &'a self,
+        structure: &'a A::Structure,
+    ) -> (Form, impl Fn(&[Handle]) -> (Vec<Handle>, Form) + 'a) {
+        let closure = move |handles: &[Handle]| {
+            let (results, output) = apply(&|x| (self.f)(x), structure, handles, self.core.at);
+            (results, Form::of::<B>(&output))
+        };
+        (Form::of::<A>(structure), closure)
     }
 
     /// Copies arguments to the devices of XLA on which the program runs, as arguments of [`Jit::call_on_device`]. Each device
@@ -399,21 +475,13 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
         args: A::With<DeviceArray>,
     ) -> Result<B::With<DeviceArray>, Error> {
         let structure = args.structure();
-        // The structure of a tree has the same type for all types of leaves. The trait cannot state this, so downcast.
-        let Some(structure) = (&structure as &dyn Any).downcast_ref::<A::Structure>() else {
-            return Err(Problem::internal("arguments with a structure of another type").into());
-        };
+        let structure = structure_of::<A, DeviceArray>(&structure)?;
         let (mut leaves, mut donated) = (Vec::new(), Vec::new());
         args.leaves(&mut |x: &DeviceArray| {
             leaves.push(x);
             donated.push(x.is_unique());
         });
-        let at = self.core.at;
-        let closure = |handles: &[Handle]| {
-            let (results, output) = apply(&|x| (self.f)(x), structure, handles, at);
-            (results, Form::of::<B>(&output))
-        };
-        let form = Form::of::<A>(structure);
+        let (form, closure) = self.for_structure(structure);
         let (results, output) = self.core.on_device(form, &leaves, donated, &closure)?;
         let Some(structure) = output.structure::<B>() else {
             return Err(Problem::internal("results of another type").into());

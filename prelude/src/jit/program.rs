@@ -141,6 +141,21 @@ impl Program {
         Ok(())
     }
 
+    /// Runs the program on arguments that it takes over, and returns its results.
+    pub(super) fn run_donating(
+        &self,
+        args: Vec<Tensor>,
+        limits: Option<&Limits>,
+    ) -> Result<Vec<Tensor>, Problem> {
+        match self {
+            Program::Native(compiled) => return compiled.call_donating(args, limits),
+            #[cfg(feature = "xla")]
+            Program::Xla(_) => {}
+            Program::Interpreted(..) | Program::Finite(..) => {}
+        }
+        self.interpret(&args.iter().collect::<Vec<_>>(), limits)
+    }
+
     /// Runs the program in the reference interpreter or on XLA. Machine code is run by [`Program::run`].
     fn interpret(&self, args: &[&Tensor], limits: Option<&Limits>) -> Result<Vec<Tensor>, Problem> {
         let run = || match self {

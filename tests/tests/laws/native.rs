@@ -15,7 +15,7 @@ use tapeloom_ir::{
     print_function,
 };
 use tapeloom_tests::calculus::precision;
-use tapeloom_tests::transform_words::{in_pieces, simulated};
+use tapeloom_tests::transform_words::{in_donated_memory, in_pieces, simulated};
 use tapeloom_tests::{
     Agreement, Case, EDGES, Elements, Failure, cases, edge_tensors, rounded, run, tensor_of,
 };
@@ -87,6 +87,24 @@ fn threads_change_no_bit() {
     });
     let cut = CUT.load(Ordering::Relaxed);
     assert!(cut > 100, "only {cut} programs are cut");
+}
+
+/// For all primitives and their derivatives, programs that take over the memory of arguments must have the same bits.
+#[test]
+fn donated_arguments_change_no_bit() {
+    static TAKEN: AtomicUsize = AtomicUsize::new(0);
+    for_all(|m, case| {
+        let mut all = vec![(case.f, case.args.clone())];
+        if let Some(of) = derived(m, case)? {
+            all.extend([of.jvp, of.vjp].map(|case| (case.f, case.args)));
+        }
+        for (f, args) in all {
+            TAKEN.fetch_add(in_donated_memory(m, f, &args)?, Ordering::Relaxed);
+        }
+        Ok(())
+    });
+    let taken = TAKEN.load(Ordering::Relaxed);
+    assert!(taken > 1000, "only {taken} results take over the memory of arguments");
 }
 
 /// Pieces that run at the same time must use different private memory. Each piece fills its private array 100 times and

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use tapeloom::prelude::*;
+use tapeloom::{Kind, Target};
 use tapeloom_tests::Counting;
 
 /// Returns the number of allocations of the third call, for which all memory of earlier calls is available.
@@ -44,8 +45,9 @@ struct Model<L: tapeloom::tree::Leaf> {
     state: optim::Saved<optim::Adam, (Var, Var), L>,
 }
 
-/// Trains with two sets of parameters and optimiser state, which are written alternately. After some steps, a step may
-/// allocate at most `bytes` bytes. Its results must equal those of ordinary calls.
+/// Trains with two sets of parameters and optimiser state, which are written alternately, and with one set, which each
+/// step updates in place. After some steps, a step may allocate at most `bytes` bytes. Its results must equal those of
+/// ordinary calls.
 fn check(w: &Tensor, x: &Tensor, predict: impl Fn(Var, Var) -> Var + Copy + 'static, bytes: usize) {
     let adam = optim::adam(0.01);
     let init = jit(|(w, b): (Var, Var)| Model { w, b, state: adam.init(&(w, b)) });
@@ -65,6 +67,22 @@ fn check(w: &Tensor, x: &Tensor, predict: impl Fn(Var, Var) -> Var + Copy + 'sta
     (0..4).for_each(|_| advance());
     let (_, most) = Counting::most(&mut advance);
     assert!(most <= bytes, "{most} bytes");
+    let mut donated = init.call((w, &b)).unwrap();
+    let addresses = |model: &Model<Tensor>| {
+        let mut all = Vec::new();
+        model.leaves(&mut |x: &Tensor| all.push(x.address()));
+        all
+    };
+    let memory = addresses(&donated);
+    for _ in 0..4 {
+        donated = step.call_donating((donated, x.clone())).unwrap().1;
+    }
+    let (last, most) = Counting::most(|| step.call_donating((donated, x.clone())).unwrap().1);
+    // The lists of handles are longer than those of references.
+    assert!(most <= bytes + 1024, "{most} bytes");
+    assert_eq!(addresses(&last), memory);
+    assert_eq!((&last.w, &last.b), (&model.w, &model.b));
+
     // For comparison: a step without given memory allocates all results.
     let (_, most) = Counting::most(|| step.call((&model, x)).unwrap());
     assert!(most > 3 * w.elements() * 4, "{most}");
@@ -85,6 +103,62 @@ fn a_training_step_into_given_memory_allocates_no_arrays() {
     // The matrix library copies blocks of large operands, so allow the bytes of half of the weights.
     let x = Tensor::full(&[batch, rows], 1.0_f32).unwrap();
     check(&w, &x, |w, x| x.dot(w), w.elements() * 4 / 2);
+}
+
+/// An argument of which another handle is alive keeps its elements, although the call takes its handle.
+#[test]
+fn a_call_copies_donated_arguments_with_other_handles() {
+    let f = jit(|(x, n): (Var, Var)| (2.0 * x, n.gt(1)));
+    let (x, n) = (Tensor::from([1.0, 2.0]), Tensor::from([1_i64, 2]));
+    let (y, _) = f.call_donating((x.clone(), n.clone())).unwrap();
+    let (z, more) = f.call_donating((y.clone(), n)).unwrap();
+    assert_eq!((x, &y), (Tensor::from([1.0, 2.0]), &Tensor::from([2.0, 4.0])));
+    assert_eq!((&z, more), (&Tensor::from([4.0, 8.0]), Tensor::from([false, true])));
+    assert_eq!(f.call((&z, [5_i64, 6])).unwrap().0, Tensor::from([8.0, 16.0]));
+
+    // Both arguments are handles of one tensor, and the program captures a third.
+    let held = z.clone();
+    let g = jit(move |(x, y): (Var, Var)| (x + y, y * &held));
+    let (sum, product) = g.call_donating((z.clone(), z.clone())).unwrap();
+    assert_eq!((sum, product), (Tensor::from([8.0, 16.0]), Tensor::from([16.0, 64.0])));
+    assert_eq!(z, Tensor::from([4.0, 8.0]));
+}
+
+/// Each engine takes arguments by value, and has the results of an ordinary call.
+#[test]
+fn arguments_are_donated_on_every_engine() {
+    let f = |x: Var| (x.sin() * x, x.sum());
+    let x = || Tensor::from([1.0, 2.0, 3.0]);
+    let want = jit(f).call(x()).unwrap();
+    let machine = Target::Accelerator(tapeloom::accelerator::Machine::cal());
+    for g in [
+        jit(f).interpreted(),
+        jit(f).nan_check(),
+        jit(f).on(Target::Interpreter),
+        jit(f).on(machine),
+        jit(f).max_steps(3),
+        jit(f).threads(2),
+    ] {
+        assert_eq!(g.call_donating(x()).unwrap(), want);
+    }
+}
+
+/// A program with a loop that is too long fails, and the next call of the program succeeds.
+#[test]
+fn a_failed_call_loses_its_donated_arguments_only() {
+    let f = jit(|(x, n): (Var, Var)| {
+        while_loop(
+            |(i, _): (Var, Var)| i.lt(n),
+            |(i, x): (Var, Var)| (i + 1, 2.0 * x),
+            (constant(0i64), x),
+        )
+    });
+    let f = f.max_steps(3);
+    let x = || Tensor::full(&[1000], 1.0).unwrap();
+    let error = f.call_donating((x(), Tensor::from(5_i64))).unwrap_err();
+    assert_eq!(error.kind(), Kind::Limit);
+    let (_, y) = f.call_donating((x(), Tensor::from(3_i64))).unwrap();
+    assert_eq!(y, Tensor::full(&[1000], 8.0).unwrap());
 }
 
 /// The memory of dropped tensors is recycled: at most 256 MiB of freed memory may stay allocated for later tensors.

@@ -16,7 +16,7 @@ use crate::loop_ir::{
 };
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use smallvec::SmallVec;
-use tapeloom_ir::{Code, Dtype, Kind, Limits, Literal, Problem, Tensor};
+use tapeloom_ir::{ArrayType, Code, Dtype, Kind, Limits, Literal, Problem, Tensor};
 
 /// Runs a program on concrete arguments in the interpreter, and returns its results.
 ///
@@ -89,25 +89,28 @@ pub(crate) fn observed<'a, O: Observer<'a>>(
     let private = memory.add(filled(0xa5, entry.private)?);
     let private = Pointer { address: workspace.at(entry.workspace).address, ..private };
     let mut places = SecondaryMap::new();
+    let argument = |n: usize, id: BufferId, ty: &ArrayType| match args.get(n) {
+        Some(x) if x.ty() == ty => Ok(x.bytes()),
+        Some(x) => {
+            let message = format!("input {n} ({id}) must be {ty}, got {}", x.ty());
+            Err(Problem::new(Kind::Arguments, message, ""))
+        }
+        None => Err(Problem::new(Kind::Arguments, format!("input {n} ({id}) is missing"), "")),
+    };
     for (id, b) in &entry.buffers {
         places[id] = match b.place {
             Place::Workspace(offset) => workspace.at(offset),
             Place::Private(offset) => private.at(offset),
-            Place::Output(_) | Place::Donated { .. } => memory.add(filled(0, b.ty.bytes())?),
+            Place::Output(_) => memory.add(filled(0, b.ty.bytes())?),
+            Place::Donated { input, .. } => {
+                let mut bytes = filled(0, b.ty.bytes())?;
+                bytes.copy_from_slice(argument(input, id, &b.ty)?);
+                memory.add(bytes)
+            }
             // A buffer in a record of a dynamic tape gets its address when its cursor moves. No statement accesses an
             // unplaced buffer.
             Place::Record { .. } | Place::Unplaced => Pointer::default(),
-            Place::Input(n) => match args.get(n) {
-                Some(x) if *x.ty() == b.ty => memory.add_read_only(x.bytes()),
-                Some(x) => {
-                    let message = format!("input {n} ({id}) must be {}, got {}", b.ty, x.ty());
-                    return Err(Problem::new(Kind::Arguments, message, ""));
-                }
-                None => {
-                    let message = format!("input {n} ({id}) is missing");
-                    return Err(Problem::new(Kind::Arguments, message, ""));
-                }
-            },
+            Place::Input(n) => memory.add_read_only(argument(n, id, &b.ty)?),
         };
         if let Some(address) = observer.place(id, b) {
             places[id].address = address;

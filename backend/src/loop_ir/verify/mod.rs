@@ -269,9 +269,6 @@ impl<'a> Verifier<'a> {
                         self.error(format!("input {n} is both {first} and {}", b.ty));
                     }
                 }
-                Place::Donated { .. } if self.kernel.is_none() => {
-                    self.error(format!("{id} is an argument of the program, and written"));
-                }
                 Place::Donated { input, output } => {
                     let holds = |b: &Buffer| b.place.input() == Some(input);
                     if p.buffers.values().filter(|b| holds(b)).count() > 1 {

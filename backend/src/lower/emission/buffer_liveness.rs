@@ -103,7 +103,9 @@ impl Liveness {
         // For each result's index, the indices of the parameters whose memory the result may take over.
         let mut partners: OrderedMap<usize, SmallVec<[usize; 1]>> = OrderedMap::default();
         match donation {
-            Donation::LoopCarries(pairs) | Donation::BranchResults(pairs) => {
+            Donation::Arguments(pairs)
+            | Donation::LoopCarries(pairs)
+            | Donation::BranchResults(pairs) => {
                 pairs.iter().for_each(|(p, n)| partners.entry(*n).or_default().push(*p));
             }
             Donation::None | Donation::Updates => {}

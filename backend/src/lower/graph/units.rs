@@ -20,7 +20,7 @@ use crate::loop_ir::{self, Kernel, KernelId};
 use crate::machine::MachineModel;
 use crate::report::memory_plan::{CallRow, Plan};
 use cranelift_entity::{EntityRef, PrimaryMap};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use tapeloom_ir::prim::{Binding, Effects, LoopSpec, Lowering, Role};
 use tapeloom_ir::{ArrayType, FuncId, Module, Op, OrderedMap, Problem, Type, deeper};
 
@@ -43,6 +43,9 @@ pub(crate) struct Unit {
 pub(crate) enum Donation {
     /// The function may reuse the memory of no argument, because it is the entry of the program.
     None,
+    /// The function is the entry of a program whose callers donate arguments. It may reuse only the memory of the
+    /// arguments that are listed, as (parameter, result).
+    Arguments(Vec<(usize, usize)>),
     /// The function may reuse the memory of all arguments that it updates, because only other functions call it.
     Updates,
     /// The function is the body of a loop and may reuse only the memory of the loop's carries, which are listed as
@@ -54,6 +57,18 @@ pub(crate) enum Donation {
 }
 
 impl Donation {
+    /// Returns the donation of a program's arguments: the n-th result of a type may lie in the memory of the n-th
+    /// argument of this type. The arguments come first in `types`, which has `params` of them.
+    pub(crate) fn of_arguments(types: &[Type], params: usize) -> Donation {
+        let mut waiting: BTreeMap<&Type, VecDeque<usize>> = BTreeMap::new();
+        for (p, ty) in types[..params].iter().enumerate() {
+            waiting.entry(ty).or_default().push_back(p);
+        }
+        let results = types[params..].iter().enumerate();
+        let pairs = results.filter_map(|(n, ty)| Some((waiting.get_mut(ty)?.pop_front()?, n)));
+        Donation::Arguments(pairs.collect())
+    }
+
     /// Returns whether result `result` may be the unchanged argument `param`. This is allowed only for the pairs
     /// (parameter, result) of `BranchResults`.
     pub(crate) fn may_return_unchanged(&self, param: usize, result: usize) -> bool {
@@ -65,9 +80,9 @@ impl Donation {
         match self {
             Donation::None => false,
             Donation::Updates => true,
-            Donation::LoopCarries(pairs) | Donation::BranchResults(pairs) => {
-                pairs.iter().any(|(p, _)| *p == param)
-            }
+            Donation::Arguments(pairs)
+            | Donation::LoopCarries(pairs)
+            | Donation::BranchResults(pairs) => pairs.iter().any(|(p, _)| *p == param),
         }
     }
 
@@ -76,9 +91,9 @@ impl Donation {
         match self {
             Donation::None => false,
             Donation::Updates => true,
-            Donation::LoopCarries(pairs) | Donation::BranchResults(pairs) => {
-                pairs.contains(&(param, result))
-            }
+            Donation::Arguments(pairs)
+            | Donation::LoopCarries(pairs)
+            | Donation::BranchResults(pairs) => pairs.contains(&(param, result)),
         }
     }
 }
