@@ -42,7 +42,7 @@ use crate::machine::MachineModel;
 use contraction::LEAST_MEMBERS;
 use copy::{Copy, Replaced};
 use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap};
-use division::{Division, divide, group};
+use division::{Division, IN_LINE, divide, group};
 use own_rows::{OwnRows, exchanged};
 use partial_arrays::{Accumulated, accumulated};
 use parts::{Axis, Members, Start};
@@ -132,10 +132,11 @@ impl Cutter<'_> {
             let parts = match &stmt {
                 Stmt::Contract(c) => self.contract(c, most),
                 Stmt::For { .. } => {
-                    let own = self.cut_loop(&stmt, most);
-                    own.or_else(|why| {
+                    let inside = self.loop_inside_is_better(&stmt, most);
+                    let first = inside.then(|| self.cut_around(&stmt, most)).flatten();
+                    first.map_or_else(|| self.cut_loop(&stmt, most), Ok).or_else(|why| {
                         declared.restore(self.kernel);
-                        self.cut_around(&stmt, most).ok_or(why)
+                        self.cut_around(&stmt, most).filter(|_| !inside).ok_or(why)
                     })
                 }
                 Stmt::While { .. } => Err("its trip count is known at run time only".to_owned()),
@@ -207,10 +208,32 @@ impl Cutter<'_> {
             let neutral = neutral.ok_or_else(|| format!("{code} has no neutral element"))?;
             partials.push((var, code, neutral));
         }
-        let group = if partials.is_empty() { group(lanes, extent, most) } else { lanes };
+        let mut group = if partials.is_empty() { group(lanes, extent, most) } else { lanes };
+        if extent >= 2 * IN_LINE && accesses_neighbours(index, body) {
+            group = group.next_multiple_of(IN_LINE);
+        }
         let division = divide(extent / group, most).ok_or("it has too few iterations")?;
         let division = division.times(group, extent);
         self.cut(stmt, &Members::iterations_of(index), division, &partials, &[])
+    }
+
+    /// Returns whether a loop inside is the better one to cut. This is so if pieces of the outer loop would have few
+    /// neighbouring elements: machine code computes these in vectors, every piece loads whole cache lines, and threads
+    /// that write to one line wait for each other. Every piece of the inner loop repeats the other statements of the
+    /// outer loop's body, which must be little work.
+    ///
+    /// ```text
+    /// for i0 in 64 { for i1 in 32 { store b1[i1*64 + i0], .. } }        pieces of i1: each has 64 elements in a row
+    /// ```
+    fn loop_inside_is_better(&self, stmt: &Stmt, most: usize) -> bool {
+        let Some(Loop { index, extent, body, .. }) = stmt.counted() else { return false };
+        let mut loops = Vec::new();
+        outermost_loops(body, &mut loops);
+        let all = self.costs.block(body);
+        let inside =
+            loops.iter().map(|l| self.costs.block(from_ref(l))).fold(0, u64::saturating_add);
+        let repeated = all.saturating_sub(inside).saturating_mul(most as u64);
+        extent / IN_LINE < most && repeated <= all / 16 && accesses_neighbours(index, body)
     }
 
     /// Returns the statements that replace a serial loop around loops over the members of a batch; `None` if it is no such
@@ -223,7 +246,10 @@ impl Cutter<'_> {
     /// The program does not state the number of members. Candidates are the trip counts of loops and the extents of
     /// contractions that divide the trip counts of other loops; the candidates that cover the most work are tried.
     fn cut_around(&mut self, stmt: &Stmt, most: usize) -> Option<Vec<Stmt>> {
-        let Stmt::For { lanes: 1, body, .. } = stmt else { return None };
+        let Stmt::For { lanes, parallelism, body, .. } = stmt else { return None };
+        if *lanes > 1 && *parallelism != Parallelism::Parallel {
+            return None;
+        }
         let (mut loops, mut contractions) = (Vec::new(), Vec::new());
         outermost_loops(body, &mut loops);
         visit(body, &mut |stmt| {
@@ -498,6 +524,23 @@ fn header(stmt: &Stmt) -> String {
         | Stmt::Limit(_)
         | Stmt::Lap(_) => "a statement".to_owned(),
     }
+}
+
+/// Returns whether an access is to neighbouring elements in neighbouring iterations of a loop, and to distant ones in
+/// those of a loop inside.
+fn accesses_neighbours(index: IndexId, body: &[Stmt]) -> bool {
+    let mut inside: OrderedSet<IndexId> = OrderedSet::default();
+    let mut found = false;
+    visit(body, &mut |stmt| {
+        inside.extend(stmt.counted().map(|l| l.index));
+        stmt.accesses(&mut |a| {
+            let terms = &a.address.terms;
+            let next = terms.iter().any(|(i, stride)| *i == index && stride.abs() == 1);
+            let distant = |(i, stride): &(IndexId, i64)| inside.contains(i) && stride.abs() > 1;
+            found |= next && terms.iter().any(distant);
+        });
+    });
+    found
 }
 
 /// Returns the number of pieces: the trip count of the concurrent loop, which is the first statement of `parts`.

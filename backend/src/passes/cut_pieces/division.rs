@@ -2,6 +2,8 @@
 
 /// A multiple of this number of elements fills whole cache lines, for every dtype.
 const IN_LINES: usize = 64;
+/// A multiple of this number of elements of 4 or more bytes fills whole cache lines.
+pub(super) const IN_LINE: usize = 16;
 /// The numbers of threads among which pieces should be distributed evenly.
 const THREADS: [usize; 5] = [2, 4, 8, 16, 32];
 
