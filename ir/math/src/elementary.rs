@@ -99,8 +99,8 @@ impl PartedPair for Pow {
     fn inside<N: Number>(x: N, y: N) -> N::Mask {
         let [zero, one, largest] = [N::Float::ZERO, N::Float::ONE, N::Float::LARGEST].map(N::of);
         let positive = N::of(N::Float::LEAST).le(x) & x.le(largest);
-        // The number -0 is excluded, because its odd powers are -0.
-        let is_zero = x.same(zero) & zero.lt(one.copysign(x)) & one.le(y) & y.le(largest);
+        // The number -0 is excluded, because its odd powers are -0. For a zero x, `one.or_bits(x)` is 1 with its sign.
+        let is_zero = x.same(zero) & zero.lt(one.or_bits(x)) & one.le(y) & y.le(largest);
         let [high, _] = log_pair(x);
         (positive & Exp::inside(y * high)) | is_zero
     }

@@ -7,7 +7,7 @@
 //!
 //! Source of the two pieces of ln 2: Cody and Waite, *Software Manual for the Elementary Functions* (1980).
 
-use super::number::{Coefficients, Constant, Format, Number, quotient, series, two_sum};
+use super::number::{Coefficients, Constant, Format, Number, series, two_sum};
 use super::series::over_factorials;
 use super::vector_math::Parted;
 
@@ -83,12 +83,18 @@ fn rest<N: Number>(r: N, c: N) -> N {
 /// dropped: it is smaller than that of the result.
 #[inline(always)]
 fn parts<N: Number>(x: N) -> (N, N) {
+    let [k, r] = reduce_briefly(x);
+    (k, (r * r).fma(series(EXP, r), r))
+}
+
+/// Returns the integer `k` in the lowest bits and `r` of `x = k ln 2 + r`, without the rounding error of `r`.
+#[inline(always)]
+fn reduce_briefly<N: Number>(x: N) -> [N; 2] {
     let round = N::of(N::Float::ROUND);
     let k = x.fma(N::constant(LOG2_E), round);
     let whole = k - round;
     let high = whole.fma(-N::constant(LN2_HIGH), x);
-    let r = whole.fma(-N::constant(LN2_LOW), high);
-    (k, (r * r).fma(series(EXP, r), r))
+    [k, whole.fma(-N::constant(LN2_LOW), high)]
 }
 
 /// Returns `2ᵏ y` for `k` in the lowest bits, also where the result or 2ᵏ is not a normal number. The function multiplies by
@@ -147,12 +153,16 @@ fn normal<N: Number>(x: N) -> N {
 /// Returns the parts of `eˣ⁺ᶜ = 2ᵏ y` for a small rounding error `c` of `x`: the integer k in the lowest bits, and y.
 #[inline(always)]
 fn parts_of_sum<N: Number>(x: N, c: N) -> (N, N) {
-    let Reduced { k, r, c: lost } = reduce(x);
-    let rest = (r * r) * series(EXP, r);
-    // With `rest` = eʳ - 1 - r and the total error c of the reduced argument r, eʳ⁺ᶜ = 1 + r + rest + c eʳ up to terms
-    // in c².
-    let c = lost + c;
-    (k, N::of(N::Float::ONE) + (r + (rest + c.fma(r + rest, c))))
+    let round = N::of(N::Float::ROUND);
+    let k = x.fma(N::constant(LOG2_E), round);
+    let whole = k - round;
+    let high = whole.fma(-N::constant(LN2_HIGH), x);
+    let low = whole.fma(-N::constant(LN2_LOW), c);
+    // The reduced argument is `r + lost`; the factor eʳ of the small term is 1 + r to the needed accuracy.
+    let r = high + low;
+    let lost = (high - r) + low;
+    let rest = (r * r).fma(series(EXP, r), lost.fma(r, lost));
+    (k, N::of(N::Float::ONE) + (r + rest))
 }
 
 /// Returns `eˣ⁺ᶜ` for a small rounding error `c` of `x`, for an x that `Exp::inside` accepts, so that `Exp::straight`
@@ -293,21 +303,40 @@ pub fn expm1(x: f64) -> f64 {
 /// the code generator.
 pub struct Logistic;
 
+/// Returns the logistic function at `-|x|` and at `|x|`, for an `x` that `Exp::inside` accepts: `e / (1 + e)` and
+/// `1 / (1 + e)` with `e = e^-|x| = 2ᵏ (1 + p)`.
+#[inline(always)]
+fn logistic_of_both_signs<N: Number>(x: N) -> [N; 2] {
+    let (zero, one) = (N::of(N::Float::ZERO), N::of(N::Float::ONE));
+    // The exponent of `e^-|x|` is ≤ 0 for both signs of x, so nothing overflows.
+    let x = -x.abs();
+    let is_zero = x.le(N::constant(ZERO_UP_TO));
+    let [k, r] = reduce_briefly(N::pick(is_zero, zero, x));
+    let rest = (r * r) * series(EXP, r);
+    let power = N::pick(is_zero, zero, power_of_two(k));
+    let p = r + rest;
+    let y = one + p;
+    // The sum 1 + e is `below + low`. The difference `1 - below` and its sum with 2ᵏ are exact.
+    let below = power.fma(y, one);
+    let low = power.fma(p, (one - below) + power);
+    // The reciprocal of that sum is `by (1 + lacks)`, where `lacks` is smaller than an ulp of 1. It is added to the
+    // other small term before each result is rounded.
+    let by = one / below;
+    let lacks = (-by).fma(low, (-by).fma(below, one));
+    let scaled = by * power;
+    [scaled.fma(r + lacks.fma(y, rest), scaled), by.fma(lacks, by)]
+}
+
 impl Parted for Logistic {
     #[inline(always)]
     fn inside<N: Number>(x: N) -> N::Mask {
-        Exp::inside(-x.abs())
+        is_normal(x) | (-x.abs()).le(N::constant(ZERO_UP_TO))
     }
 
     #[inline(always)]
     fn straight<N: Number>(x: N) -> N {
-        let (zero, one) = (N::of(N::Float::ZERO), N::of(N::Float::ONE));
-        // The exponent of `e^-|x|` is ≤ 0 for both signs of x, so nothing overflows.
-        let [e, e_low] = exp_of_negative(x);
-        let negative = x.lt(zero);
-        let above = [N::pick(negative, e, one), N::pick(negative, e_low, zero)];
-        let below = one + e;
-        quotient(above, [below, ((one - below) + e) + e_low])
+        let [negative, positive] = logistic_of_both_signs(x);
+        N::pick(x.lt(N::of(N::Float::ZERO)), negative, positive)
     }
 
     #[inline(always)]
@@ -336,21 +365,12 @@ impl Parted for LogisticDensity {
         Logistic::inside(x)
     }
 
-    /// Computes the function with the operations of [`Logistic`] and a few more. So a loop that computes both functions
-    /// shares most operations, and takes hardly longer than a loop with one of them.
+    /// Multiplies the values of the logistic function at x and -x. [`Logistic`] computes both, so a loop with the two
+    /// functions takes hardly longer than a loop with one of them.
     #[inline(always)]
     fn straight<N: Number>(x: N) -> N {
-        let one = N::of(N::Float::ONE);
-        let [e, e_low] = exp_of_negative(x);
-        let below = one + e;
-        let low = ((one - below) + e) + e_low;
-        let by = one / below;
-        // The number `square` is 1 / (1 + e^-|x|)². The sum is `below + low`, and `square` is computed from the rounded
-        // reciprocal `by` of `below`, and the remainder `lacks`.
-        let lacks = (-by).fma(below, one) - by * low;
-        let square = by * by;
-        let square = (square + square).fma(lacks, square);
-        square.fma(e, square * e_low)
+        let [negative, positive] = logistic_of_both_signs(x);
+        negative * positive
     }
 
     #[inline(always)]

@@ -18,11 +18,6 @@ const ROOT: Constant = Constant(f64::from_bits(0x3fe6_a09e_0000_0000), f32::from
 /// 2 to the number of fraction bits (2⁵² in f64) plus the exponent bias.
 pub(super) const WHOLE_AND_BIAS: Constant =
     Constant(f64::WHOLE + f64::BIAS as f64, f32::WHOLE + f32::BIAS as f32);
-/// The difference of the bit patterns of 1 and of `√½`, as integers.
-const ABOVE_ROOT: Constant = Constant(
-    f64::from_bits(1f64.to_bits() - ROOT.0.to_bits()),
-    f32::from_bits(1f32.to_bits() - ROOT.1.to_bits()),
-);
 /// The coefficients of the series for ln(1 + f). For f64 these are `2/3, 2/5, 2/7, …` in powers of s², for f32 the
 /// fitted coefficients of P in powers of f.
 const LOG: Coefficients = Coefficients(
@@ -71,16 +66,26 @@ struct Parts<N> {
     small: N,
 }
 
+/// Returns `k` and `m` with `x = 2ᵏ m` and `start ≤ m < 2 start`, for a normal number x and a start between ½ and 1.
+#[inline(always)]
+fn split<N: Number>(x: N, start: Constant) -> [N; 2] {
+    let bits = N::Float::FRACTION;
+    // `steps` has the exponent bits of x, counted from `start` instead of from 1. Shifted down and put into the
+    // fraction bits of 2⁵², these bits become a float.
+    let above = Constant(
+        f64::from_bits(1f64.to_bits() - start.0.to_bits()),
+        f32::from_bits(1f32.to_bits() - start.1.to_bits()),
+    );
+    let steps = x.plus_bits(N::constant(above));
+    let whole = steps.shift_right(bits).or_bits(N::of(N::Float::WHOLE));
+    let fraction = steps.and_bits(N::of_bits((1 << bits) - 1));
+    [whole - N::constant(WHOLE_AND_BIAS), fraction.plus_bits(N::constant(start))]
+}
+
 #[inline(always)]
 fn parts<N: Number>(x: N, low: impl FnOnce(N) -> N) -> Parts<N> {
-    let bits = N::Float::FRACTION;
-    // `steps` has the exponent bits of x, counted from √½ instead of from 1. Shifted down and put into the fraction
-    // bits of 2⁵², these bits become a float.
-    let steps = x.plus_bits(N::constant(ABOVE_ROOT));
-    let whole = steps.shift_right(bits).or_bits(N::of(N::Float::WHOLE));
-    let k = whole - N::constant(WHOLE_AND_BIAS);
-    let fraction = steps.and_bits(N::of_bits((1 << bits) - 1)).plus_bits(N::constant(ROOT));
-    let f = fraction - N::of(N::Float::ONE);
+    let [k, m] = split(x, ROOT);
+    let f = m - N::of(N::Float::ONE);
     let half = N::of(N::Float::HALF) * f * f;
     let low = low(k);
     let small = if N::Float::IS_F64 {
@@ -117,8 +122,9 @@ fn to_base<N: Number>(x: N, c: [Constant; 2], d: [Constant; 2]) -> N {
     sum + (((first - sum) + product) + k.fma(c_low, rest))
 }
 
-/// The coefficients of the series `ln(1 + f) = 2s + s z (2/3 + 2/5 z + 2/7 z² + …)` from `2/5` on.
-const LOG_FROM_THIRD: Coefficients = Coefficients(
+/// The coefficients after 2/3 of the series in [`log_pair`]. For f64 it is `ln(1 + f) = 2s + s z (2/3 + 2/5 z + …)`, for
+/// f32 `ln(1 + f) = f - f²/2 + f³/2 (2/3 + c₁f + c₂f² + …)` with coefficients fitted for |f| < 0.136.
+const AFTER_TWO_THIRDS: Coefficients = Coefficients(
     &{
         let (mut c, mut i) = ([0.0; 11], 0);
         while i < 11 {
@@ -127,7 +133,7 @@ const LOG_FROM_THIRD: Coefficients = Coefficients(
         }
         c
     },
-    &[2.0 / 5.0, 2.0 / 7.0, 2.0 / 9.0, 2.0 / 11.0],
+    &[-0.500_000_3, 0.399_995_3, -0.333_246_95, 0.285_994, -0.257_498_23, 0.221_522_67],
 );
 /// The constant 2/3, rounded, and its rounding error.
 const TWO_THIRDS: [Constant; 2] =
@@ -136,6 +142,42 @@ const TWO_THIRDS: [Constant; 2] =
 /// Returns `ln x` for a normal number x, and its rounding error: together within 2⁻⁶³ of the value (f32: 2⁻³¹).
 #[inline(always)]
 pub(super) fn log_pair<N: Number>(x: N) -> [N; 2] {
+    if N::Float::IS_F64 { log_pair_by_quotient(x) } else { log_pair_by_factor(x) }
+}
+
+/// Computes [`log_pair`] in f32. For `x = 2ᵏ m`, the number m is multiplied by 5/4, 1 or 13/16, so that |f| < 0.136 in
+/// the product `1 + f`. These factors have so few bits that f is exact. The series in f is short and needs no quotient.
+#[inline(always)]
+fn log_pair_by_factor<N: Number>(x: N) -> [N; 2] {
+    let of = |x: f32| N::of(N::Float::either(0.0, x));
+    let [k, m] = split(x, Constant(0.0, 0.691_406_25));
+    // Between these bounds, where the factor is 1 and the logarithm is small, |f³/3| is less than 2⁻¹¹, and its
+    // rounding error is too small to matter.
+    let (small, large) = (m.lt(of(0.89)), of(1.1).lt(m));
+    let among = |a: f32, b: f32, c: f32| N::pick(small, of(a), N::pick(large, of(b), of(c)));
+    let f = m.fma(among(1.25, 0.8125, 1.0), -N::of(N::Float::ONE));
+    // The logarithm of 2ᵏ minus the logarithm of the factor. High parts are multiples of 2⁻¹⁵, so their sum is exact.
+    let scale = k.fma(N::constant(LN2_HIGH), among(-0.223_144_53, 0.207_641_6, 0.0));
+    let scale_low = k.fma(N::constant(LN2_LOW), among(9.799_357e-7, -2.236_784_2e-6, 0.0));
+    // The difference f - f²/2 is `high + low`.
+    let half = of(0.5) * f;
+    let square = half * f;
+    let square_low = half.fma(f, -square);
+    let high = f - square;
+    let low = ((f - high) - square) - square_low;
+    // The power f³/2, with its rounding error.
+    let cube = f * square;
+    let cube_low = f.fma(square_low, f.fma(square, -cube));
+    let [y, y_low] = fast_two_sum(scale, high);
+    let two_thirds = N::constant(TWO_THIRDS[0]);
+    let low = two_thirds.fma(cube_low, low + (y_low + scale_low));
+    let low = (f * cube).fma(series(AFTER_TWO_THIRDS, f), low);
+    fast_two_sum(y, cube.fma(two_thirds, low))
+}
+
+/// Computes [`log_pair`] in f64, by a quotient.
+#[inline(always)]
+fn log_pair_by_quotient<N: Number>(x: N) -> [N; 2] {
     let (zero, two) = (N::of(N::Float::ZERO), N::of(N::Float::TWO));
     let Parts { k, f, .. } = parts(x, |_| zero);
     // The variable of the series for ln(1 + f) is s = f / (2 + f), here with its rounding error `s_low`.
@@ -148,7 +190,7 @@ pub(super) fn log_pair<N: Number>(x: N) -> [N; 2] {
     let z_low = s.fma(s, -z) + (s + s) * s_low;
     // The sum `2/3 + 2/5 z + 2/7 z² + …` in the series for ln(1 + f), as a rounded number and its rounding error.
     let [third, third_low] = TWO_THIRDS.map(N::constant);
-    let [c, c_low] = fast_two_sum(third, z * series(LOG_FROM_THIRD, z));
+    let [c, c_low] = fast_two_sum(third, z * series(AFTER_TWO_THIRDS, z));
     let c_low = c_low + third_low;
     // The power s z = s³, and its product with the sum `2/3 + 2/5 z + …`, each with its rounding error.
     let cube = s * z;

@@ -108,6 +108,23 @@ fn powers() {
     assert!(recorded::<Pow>() > 3000);
 }
 
+/// In f32, the error is within 1 ulp also where it is largest: at x near the bounds between the factors of the
+/// logarithm's argument, with powers near the ends of the range.
+#[test]
+fn powers_in_f32_near_bounds() {
+    for i in 0..200_000u64 {
+        let at = |n: u64| (i * n % 199_999) as f64 / 199_999.0;
+        let x = (0.65 + 0.8 * at(7919)) as f32;
+        let log = f64::from(x).ln();
+        let y = ((80.0 + 7.0 * at(104_729)) * if i % 2 == 0 { 1.0 } else { -1.0 } / log) as f32;
+        let want = libm::pow(x.into(), y.into());
+        if y.is_finite() && (want as f32).is_normal() {
+            let got = f64::from(Pow::here_f32(x, y));
+            assert!(near(got, want, unit_of_f32(want), 1.0), "{x:e}, {y:e}: {got:e}, not {want:e}");
+        }
+    }
+}
+
 #[test]
 fn distances() {
     agrees::<Hypot>(libm::hypot, |_, _| 0.0, 2.0);

@@ -46,7 +46,7 @@ pub const BOUNDS: &[(&str, f64)] = &[
     ("polygamma(2)", 3.0),
     ("sigmoid", 1.0),
     ("gelu", 16.0),
-    ("gelu_tanh", 1100.0),
+    ("gelu_tanh", 550.0),
     ("silu", 1.0),
     ("elu_with(1.5)", 1.0),
     ("softplus", 1.0),
