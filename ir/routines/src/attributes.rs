@@ -1,6 +1,6 @@
 //! The text form of a routine, with its attributes after the name: `cholesky{n=9}`.
 
-use crate::{Routine, SvdVectors};
+use crate::{QrBasis, Routine, SvdVectors};
 use std::fmt;
 use std::str::FromStr;
 
@@ -33,6 +33,35 @@ impl FromStr for SvdVectors {
     }
 }
 
+impl QrBasis {
+    /// All variants of `QrBasis`.
+    pub const ALL: [QrBasis; 3] = [QrBasis::None, QrBasis::Thin, QrBasis::Full];
+
+    /// Returns the variant's word in the text form of a routine.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            QrBasis::None => "none",
+            QrBasis::Thin => "thin",
+            QrBasis::Full => "full",
+        }
+    }
+}
+
+impl fmt::Display for QrBasis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+impl FromStr for QrBasis {
+    type Err = ();
+
+    fn from_str(word: &str) -> Result<QrBasis, ()> {
+        QrBasis::ALL.into_iter().find(|b| b.word() == word).ok_or(())
+    }
+}
+
 impl Routine {
     /// Returns the routine's attributes with their names, in the order of the text form.
     #[must_use]
@@ -52,7 +81,9 @@ impl Routine {
                 vec![size("n", n), size("columns", columns)]
             }
             Routine::Lu { m, n } => vec![size("m", m), size("n", n)],
-            Routine::Qr { m, n, full } => vec![size("m", m), size("n", n), flag("full", full)],
+            Routine::Qr { m, n, basis } => {
+                vec![size("m", m), size("n", n), ("basis", basis.to_string())]
+            }
             Routine::Eigh { n, vectors } | Routine::Eig { n, vectors } => {
                 vec![size("n", n), flag("vectors", vectors)]
             }
@@ -93,7 +124,7 @@ impl Routine {
                 Routine::TridiagonalSolve { n: size("n")?, columns: size("columns")? }
             }
             "lu" => Routine::Lu { m: size("m")?, n: size("n")? },
-            "qr" => Routine::Qr { m: size("m")?, n: size("n")?, full: flag("full")? },
+            "qr" => Routine::Qr { m: size("m")?, n: size("n")?, basis: get(attributes, "basis")? },
             "eigh" => Routine::Eigh { n: size("n")?, vectors: flag("vectors")? },
             "svd" => {
                 Routine::Svd { m: size("m")?, n: size("n")?, vectors: get(attributes, "vectors")? }

@@ -8,7 +8,7 @@ use bytemuck::Pod;
 use crate::fourier::Tables;
 use crate::plan::Unavailable;
 use crate::real::{Failed, Real};
-use crate::routine::{Float, Routine};
+use crate::routine::{Float, QrBasis, Routine};
 use crate::scratch::{Scratch, ScratchSize};
 use crate::triangular::Triangle;
 use crate::{cholesky, eig, eigh, lockstep, lu, qr, schur, svd, triangular, tridiagonal};
@@ -111,7 +111,7 @@ fn need<T: Real>(routine: &Routine, tables: &Tables<T>) -> ScratchSize {
         }
         Routine::TridiagonalSolve { n, columns: _ } => tridiagonal::need::<T>(n),
         Routine::Lu { m, n } => lu::need::<T>(m, n),
-        Routine::Qr { m, n, full } => qr::need::<T>(m, n, full),
+        Routine::Qr { m, n, basis } => qr::need::<T>(m, n, basis),
         Routine::Eigh { n, vectors } => eigh::need::<T>(n, vectors),
         Routine::Svd { m, n, vectors } => svd::need::<T>(m, n, vectors),
         Routine::Eig { n, vectors } => eig::need::<T>(n, vectors),
@@ -157,8 +157,11 @@ fn call<T: Real>(
             };
             lu::run::<T>(m, n, read(a)?, results, scratch)
         }
-        (&Routine::Qr { m, n, full }, [a], [q, r]) => {
-            qr::run::<T>(m, n, full, read(a)?, [write(q)?, write(r)?], scratch)
+        (&Routine::Qr { m, n, basis: QrBasis::None }, [a], [r]) => {
+            qr::run::<T>([m, n], QrBasis::None, read(a)?, None, write(r)?, scratch)
+        }
+        (&Routine::Qr { m, n, basis }, [a], [q, r]) => {
+            qr::run::<T>([m, n], basis, read(a)?, Some(write(q)?), write(r)?, scratch)
         }
         (&Routine::Eigh { n, vectors: false }, [a], [values]) => {
             eigh::run::<T>(n, read(a)?, write(values)?, None, scratch)

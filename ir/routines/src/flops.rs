@@ -4,7 +4,7 @@
 //! (Cholesky), 5.2 (QR), 7.5 (Schur), 8.3 (symmetric eigenvalues), 8.6 (SVD); and `5 n log2 n` for a transform,
 //! as the FFTW benchmarks count.
 
-use crate::routine::{Routine, SvdVectors};
+use crate::routine::{QrBasis, Routine, SvdVectors};
 
 impl Routine {
     /// Returns the number of arithmetic operations for one batch member, rounded down, at most `u64::MAX`.
@@ -21,12 +21,14 @@ impl Routine {
             }
             Routine::TridiagonalSolve { n, columns } => real(n) * (3.0 + 5.0 * real(columns)),
             Routine::Lu { m, n } => factor_flops(m, n),
-            Routine::Qr { m, n, full } => {
+            Routine::Qr { m, n, basis } => {
                 let (long, short) = (real(m), real(m.min(n)));
-                let form = if full {
-                    4.0 * short * (long * long - long * short + short * short / 3.0)
-                } else {
-                    2.0 * short * short * (long - short / 3.0)
+                let form = match basis {
+                    QrBasis::None => 0.0,
+                    QrBasis::Thin => 2.0 * short * short * (long - short / 3.0),
+                    QrBasis::Full => {
+                        4.0 * short * (long * long - long * short + short * short / 3.0)
+                    }
                 };
                 2.0 * factor_flops(m, n) + form
             }

@@ -83,4 +83,4 @@ mod tridiagonal;
 
 pub use argsort::{Argsort, Key};
 pub use plan::{Plan, Unavailable, WrongBuffers};
-pub use routine::{Array, Element, Float, Routine, SvdVectors, half};
+pub use routine::{Array, Element, Float, QrBasis, Routine, SvdVectors, half};

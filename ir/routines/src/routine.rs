@@ -71,6 +71,29 @@ pub enum SvdVectors {
     Full,
 }
 
+/// The columns of the orthogonal factor `q` that a QR factorisation returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum QrBasis {
+    /// No columns: the factorisation returns only `r`.
+    None,
+    /// The first `min(m, n)` columns.
+    Thin,
+    /// All `m` columns: an orthogonal basis of the whole space.
+    Full,
+}
+
+impl QrBasis {
+    /// Returns the number of rows of `r` for a matrix of `m` rows and `n` columns; `q`, if it is returned, has as many
+    /// columns.
+    #[must_use]
+    pub fn rows_of_r(self, m: usize, n: usize) -> usize {
+        match self {
+            QrBasis::None | QrBasis::Thin => m.min(n),
+            QrBasis::Full => m,
+        }
+    }
+}
+
 /// A library routine. Each variant describes the work for one member of a batch: the extents of the arrays that
 /// it reads and writes (`operands -> results`).
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -113,15 +136,15 @@ pub enum Routine {
         /// The number of columns.
         n: usize,
     },
-    /// `a[m, n] -> q[m, k], r[k, n]` with `k = min(m, n)`, or `q[m, m], r[m, n]` if `full`; the diagonal of `r`
-    /// is non-negative.
+    /// `a[m, n] -> r[k, n]` or `q[m, k], r[k, n]` (thin) with `k = min(m, n)`, or `q[m, m], r[m, n]` (full); the
+    /// diagonal of `r` is non-negative.
     Qr {
         /// The number of rows.
         m: usize,
         /// The number of columns.
         n: usize,
-        /// Whether `q` is square, `m` by `m`.
-        full: bool,
+        /// The columns of `q` that are computed.
+        basis: QrBasis,
     },
     /// `a[n, n] -> values[n]`, and `vectors[n, n]` in columns if `vectors` is set. `a` is symmetric; its lower
     /// triangle is read. Values ascend. In each vector the component of largest absolute value (the first of
@@ -245,7 +268,7 @@ impl Routine {
                 vec![floats([n]), floats([n]), floats([n]), floats([n, columns])]
             }
             Routine::Lu { m, n }
-            | Routine::Qr { m, n, full: _ }
+            | Routine::Qr { m, n, basis: _ }
             | Routine::Svd { m, n, vectors: _ } => vec![floats([m, n])],
             Routine::Fft { rows, n, columns, inverse: _ } => vec![floats([2, rows, n, columns])],
             Routine::RealFft { rows, n, columns } => vec![floats([rows, n, columns])],
@@ -263,9 +286,12 @@ impl Routine {
             Routine::TriangularSolve { n, columns, lower: _, transposed: _, unit_diagonal: _ }
             | Routine::TridiagonalSolve { n, columns } => vec![floats([n, columns])],
             Routine::Lu { m, n } => vec![floats([m, n]), indices(m.min(n)), indices(m)],
-            Routine::Qr { m, n, full } => {
-                let k = if full { m } else { m.min(n) };
-                vec![floats([m, k]), floats([k, n])]
+            Routine::Qr { m, n, basis } => {
+                let k = basis.rows_of_r(m, n);
+                match basis {
+                    QrBasis::None => vec![floats([k, n])],
+                    QrBasis::Thin | QrBasis::Full => vec![floats([m, k]), floats([k, n])],
+                }
             }
             Routine::Eigh { n, vectors: false } => vec![floats([n])],
             Routine::Eigh { n, vectors: true } => vec![floats([n]), floats([n, n])],

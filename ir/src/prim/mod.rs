@@ -124,7 +124,7 @@ pub use scalar::scaled_erf::{ScaledErf, ScaledErfKind};
 pub use scalar::spence::Spence;
 pub use scalar::zeta::Zeta;
 pub use syntax::{Notation, Written};
-pub use tapeloom_routines::SvdVectors;
+pub use tapeloom_routines::{QrBasis, SvdVectors};
 
 use crate::fault::{Fault, planted};
 use crate::lang::function::{Atom, FuncId};

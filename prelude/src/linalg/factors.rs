@@ -8,7 +8,7 @@ use crate::var::{caller, on_behalf};
 use crate::{Policy, Var, checkpoint};
 use std::ops::RangeBounds;
 use tapeloom_derive::Tree;
-use tapeloom_ir::prim::{Decomposition, Eig, Eigh, Lu, Qr, Schur, Svd, SvdVectors};
+use tapeloom_ir::prim::{Decomposition, Eig, Eigh, Lu, Qr, QrBasis, Schur, Svd, SvdVectors};
 use tapeloom_ir::trace;
 use tapeloom_ir::{ArrayType, Dtype, Loc, Problem, Shape};
 
@@ -130,6 +130,8 @@ fn on_diagonal(m: usize, n: usize, dtype: Dtype) -> Var {
 /// Returns `(Q, R)` with `A = Q R`: the columns of `Q` `[.., m, k]` are orthonormal, and `R` `[.., k, n]` is upper
 /// triangular with a nonnegative diagonal, for `a` of shape `[.., m, n]`, floats, where `k = min(m, n)`.
 ///
+/// If nothing reads `Q`, only `R` is computed, with half the operations.
+///
 /// With this sign, the factors are unique if `a` has full rank. Otherwise they have no finite derivative. The
 /// derivative rule is that of Walter and Lehmann (2010), and for matrices with more columns than rows that of Liao,
 /// Liu, Wang and Xiang (2019).
@@ -145,7 +147,7 @@ fn on_diagonal(m: usize, n: usize, dtype: Dtype) -> Var {
 /// Errors: `shape` if `a` has fewer than two axes, `dtype` if it is not of floats.
 #[track_caller]
 pub fn qr(a: Var) -> (Var, Var) {
-    let [q, r] = outputs("qr", Qr { full: false }, a, caller());
+    let [q, r] = outputs("qr", Qr { basis: QrBasis::Thin }, a, caller());
     (q, r)
 }
 
@@ -155,7 +157,7 @@ pub fn qr(a: Var) -> (Var, Var) {
 /// Errors: those of [`qr`]; `not-differentiable` if a derivative is needed and `m > n`.
 #[track_caller]
 pub fn qr_full(a: Var) -> (Var, Var) {
-    let [q, r] = outputs("qr_full", Qr { full: true }, a, caller());
+    let [q, r] = outputs("qr_full", Qr { basis: QrBasis::Full }, a, caller());
     (q, r)
 }
 

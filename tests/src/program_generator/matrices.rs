@@ -2,7 +2,8 @@
 
 use super::{Gene, Generator, Value};
 use tapeloom_ir::prim::{
-    Broadcast, Cholesky, Eigh, Fft, Iota, Irfft, Lu, Qr, Rfft, Svd, SvdVectors, TriangularSolve,
+    Broadcast, Cholesky, Eigh, Fft, Iota, Irfft, Lu, Qr, QrBasis, Rfft, Svd, SvdVectors,
+    TriangularSolve,
 };
 use tapeloom_ir::{Atom, Dtype, Literal, Op, Scalar, Shape};
 
@@ -15,7 +16,7 @@ impl Generator<'_, '_> {
         let all: [Op; 5] = [
             Cholesky {}.into(),
             Lu {}.into(),
-            Qr { full: false }.into(),
+            Qr { basis: QrBasis::Thin }.into(),
             Eigh { vectors: false }.into(),
             Svd { vectors: SvdVectors::None }.into(),
         ];

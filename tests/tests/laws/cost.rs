@@ -155,7 +155,7 @@ const DEARER: &[(&str, f64, f64, &str)] = &[
         55.0,
         "of orders 2 and 3 the routine costs 9, two solutions and three products cost more",
     ),
-    ("qr", 6.5, 6.5, "a solution and three products"),
+    ("qr", 8.5, 9.5, "a solution, three products, and the factor Q where only R is the value"),
     ("scatter_max", 4.5, 5.0, "who attains is counted, and the tangents of those are divided"),
     ("scatter_min", 4.5, 5.0, "who attains is counted, and the tangents of those are divided"),
     ("scatter_mul", 7.5, 7.0, "two scatters beside the value's: a product and a count of zeros"),

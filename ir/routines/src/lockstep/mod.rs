@@ -30,7 +30,7 @@ use crate::dispatch::{read, write};
 use crate::lockstep::pack::{Lanes, Packed};
 use crate::lu::Results;
 use crate::real::{Failed, Real};
-use crate::routine::{Routine, SvdVectors};
+use crate::routine::{QrBasis, Routine, SvdVectors};
 use crate::scratch::{Scratch, ScratchSize};
 use crate::svd::Bases;
 use crate::triangular::Triangle;
@@ -63,9 +63,7 @@ pub(crate) fn need(routine: &Routine) -> Option<ScratchSize> {
             Some(triangular::need(n))
         }
         Routine::Lu { m, n } if small(m, n) => Some(lu::need([m, n])),
-        Routine::Qr { m, n, full } if small(m, n) => {
-            Some(qr::need([m, n], if full { m } else { m.min(n) }))
-        }
+        Routine::Qr { m, n, basis } if small(m, n) => Some(qr::need([m, n], basis)),
         Routine::Eigh { n, vectors } if small(n, n) => Some(eigh::need(n, vectors)),
         Routine::Svd { m, n, vectors } if small(m, n) => {
             Some(svd::need([m, n], svd_width([m, n], vectors), vectors != SvdVectors::None))
@@ -116,13 +114,14 @@ pub(crate) fn run<T: Real>(
                 permutation: write(permutation)?,
             },
         }),
-        (&Routine::Qr { m, n, full }, [a], [q, r]) => batch.run(qr::Qr::<T> {
-            shape: [m, n],
-            width: if full { m } else { m.min(n) },
-            a: read(a)?,
-            q: write(q)?,
-            r: write(r)?,
-        }),
+        (&Routine::Qr { m, n, basis: QrBasis::None }, [a], [r]) => {
+            let (basis, a, r) = (QrBasis::None, read(a)?, write(r)?);
+            batch.run(qr::Qr::<T> { shape: [m, n], basis, a, q: None, r })
+        }
+        (&Routine::Qr { m, n, basis }, [a], [q, r]) => {
+            let (a, q, r) = (read(a)?, Some(write(q)?), write(r)?);
+            batch.run(qr::Qr::<T> { shape: [m, n], basis, a, q, r })
+        }
         (&Routine::Eigh { n, vectors: false }, [a], [values]) => {
             let (a, values) = (read(a)?, write(values)?);
             batch.run(eigh::Eigh::<T> { n, a, values, vectors: None })

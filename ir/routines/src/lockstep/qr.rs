@@ -4,20 +4,30 @@ use crate::lockstep::Lockstep;
 use crate::lockstep::grid::{Grid, Group, Layout, Scale, need as grid};
 use crate::lockstep::pack::Lanes;
 use crate::real::{Failed, Real, largest};
+use crate::routine::QrBasis;
 use crate::scratch::{Scratch, ScratchSize};
 
 /// The buffers of a QR factorisation in lockstep (one batch member per vector lane),
-/// `a[m, n] -> q[m, width], r[width, n]`, where `width` is `m` or `min(m, n)`.
+/// `a[m, n] -> q[m, width], r[width, n]`, where `width` is `m` or `min(m, n)`; `q` is `None` if it is not computed.
 pub(super) struct Qr<'a, T> {
     pub(super) shape: [usize; 2],
-    pub(super) width: usize,
+    pub(super) basis: QrBasis,
     pub(super) a: &'a [T],
-    pub(super) q: &'a mut [T],
+    pub(super) q: Option<&'a mut [T]>,
     pub(super) r: &'a mut [T],
 }
 
-pub(super) fn need([m, n]: [usize; 2], width: usize) -> ScratchSize {
-    grid(m, n).and(grid(m, width)).and(grid(1, m.min(n)))
+/// Returns the numbers of rows and columns of `q` that are computed.
+fn shape_of_q([m, n]: [usize; 2], basis: QrBasis) -> [usize; 2] {
+    match basis {
+        QrBasis::None => [0, 0],
+        QrBasis::Thin | QrBasis::Full => [m, basis.rows_of_r(m, n)],
+    }
+}
+
+pub(super) fn need([m, n]: [usize; 2], basis: QrBasis) -> ScratchSize {
+    let [rows, columns] = shape_of_q([m, n], basis);
+    grid(m, n).and(grid(rows, columns)).and(grid(1, m.min(n)))
 }
 
 impl<T: Real> Lockstep<T> for Qr<'_, T> {
@@ -28,18 +38,23 @@ impl<T: Real> Lockstep<T> for Qr<'_, T> {
         members: usize,
         mut scratch: Scratch<'_>,
     ) -> Result<(), Failed> {
-        let ([m, n], width) = (self.shape, self.width);
+        let ([m, n], mut basis) = (self.shape, self.q);
+        let width = self.basis.rows_of_r(m, n);
         let mut a = Grid::take(lanes, [m, n], &mut scratch)?;
-        let mut q = Grid::take(lanes, [m, width], &mut scratch)?;
+        let mut q = Grid::take(lanes, shape_of_q([m, n], self.basis), &mut scratch)?;
         let mut taus = Grid::take(lanes, [1, m.min(n)], &mut scratch)?;
         for mut group in Group::all(members, L::COUNT) {
             group.scale(|member| largest(&self.a[member * m * n..(member + 1) * m * n]));
             a.load(&group, self.a, Layout::Rows);
             factor(&mut a, &mut taus);
-            multiply(&a, &taus, &mut q);
+            if basis.is_some() {
+                multiply(&a, &taus, &mut q);
+            }
             direct(&mut a, &mut q);
             a.store(&group, width, self.r, Layout::Rows, Scale::Undo);
-            q.store(&group, m, self.q, Layout::Rows, Scale::Keep);
+            if let Some(basis) = &mut basis {
+                q.store(&group, m, basis, Layout::Rows, Scale::Keep);
+            }
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use tapeloom_routines::{Element, Float, Routine, SvdVectors};
+use tapeloom_routines::{Element, Float, QrBasis, Routine, SvdVectors};
 
 /// The system's allocator, which also counts the allocating calls of the current thread.
 struct Counting;
@@ -67,11 +67,11 @@ fn routines(n: usize) -> Vec<Routine> {
             transposed: false,
             unit_diagonal: flag,
         });
-        all.push(Routine::Qr { m, n, full: flag });
         all.push(Routine::Eigh { n, vectors: flag });
         all.push(Routine::Eig { n, vectors: flag });
         all.push(Routine::Fft { rows: 1, n, columns: 1, inverse: flag });
     }
+    all.extend(QrBasis::ALL.map(|basis| Routine::Qr { m, n, basis }));
     for vectors in [SvdVectors::None, SvdVectors::Thin, SvdVectors::Full] {
         all.push(Routine::Svd { m, n, vectors });
         all.push(Routine::Svd { m: n, n, vectors });

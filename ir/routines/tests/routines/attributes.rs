@@ -1,6 +1,6 @@
 //! Tests of the text form of routines: printing and parsing must give the same routine.
 
-use tapeloom_routines::{Routine, SvdVectors};
+use tapeloom_routines::{QrBasis, Routine, SvdVectors};
 
 #[test]
 fn every_routine_is_found_again_by_its_words() {
@@ -13,6 +13,7 @@ fn every_routine_is_found_again_by_its_words() {
         Routine::RealFft { rows: 7, n, columns },
         Routine::InverseRealFft { rows: 7, n, columns },
     ];
+    all.extend(QrBasis::ALL.map(|basis| Routine::Qr { m, n, basis }));
     all.extend(SvdVectors::ALL.map(|vectors| Routine::Svd { m, n, vectors }));
     for on in [false, true] {
         all.extend([
@@ -24,7 +25,6 @@ fn every_routine_is_found_again_by_its_words() {
                 unit_diagonal: !on,
             },
             Routine::TriangularSolve { n, columns, lower: true, transposed: on, unit_diagonal: on },
-            Routine::Qr { m, n, full: on },
             Routine::Eigh { n, vectors: on },
             Routine::Eig { n, vectors: on },
             Routine::Fft { rows: 7, n, columns, inverse: on },

@@ -4,7 +4,7 @@
 use crate::checks::{
     Number, Results, call, close, double, identity, multiply, positive, random, stable, transpose,
 };
-use tapeloom_routines::{Element, Routine, SvdVectors};
+use tapeloom_routines::{Element, QrBasis, Routine, SvdVectors};
 
 const FLAGS: [bool; 2] = [false, true];
 
@@ -36,9 +36,7 @@ pub(crate) fn routines(n: usize) -> Vec<Routine> {
     }
     for (m, n) in [(n, n), (n, 2 * n + 1), (2 * n + 1, n)] {
         all.push(Routine::Lu { m, n });
-        for full in FLAGS {
-            all.push(Routine::Qr { m, n, full });
-        }
+        all.extend(QrBasis::ALL.map(|basis| Routine::Qr { m, n, basis }));
         for vectors in [SvdVectors::None, SvdVectors::Thin, SvdVectors::Full] {
             all.push(Routine::Svd { m, n, vectors });
         }
@@ -167,6 +165,7 @@ fn degrees(routine: &Routine) -> Vec<(&'static [usize], Vec<f64>)> {
         Routine::TridiagonalSolve { .. } => vec![(&[0, 1, 2], vec![-1.0]), (&[3], vec![1.0])],
         // The two LU factors, packed in one result, scale by different powers and are compared separately.
         Routine::Lu { .. } => vec![(&[0], vec![0.0])],
+        Routine::Qr { basis: QrBasis::None, .. } => vec![(&[0], vec![1.0])],
         Routine::Qr { .. } => vec![(&[0], vec![0.0, 1.0])],
         Routine::Eigh { .. } => vec![(&[0], vec![1.0, 0.0])],
         Routine::Svd { vectors: SvdVectors::None, .. } => vec![(&[0], vec![1.0])],
@@ -242,10 +241,10 @@ fn zeros<T: Number>() {
                 assert!(zero(0), "{what}");
                 assert_eq!(results.indices, [counts(m.min(n)), counts(m)], "{what}");
             }
-            Routine::Qr { m, n, full } => {
+            Routine::Qr { m: _, n: _, basis: QrBasis::None } => assert!(zero(0), "{what}"),
+            Routine::Qr { m, n, basis } => {
                 assert!(zero(1), "{what}");
-                let width = if full { m } else { m.min(n) };
-                orthonormal::<T>(m, width, &results.double(0), &what);
+                orthonormal::<T>(m, basis.rows_of_r(m, n), &results.double(0), &what);
             }
             Routine::Eigh { n, vectors } => {
                 assert!(zero(0), "{what}");
@@ -314,8 +313,8 @@ fn singular<T: Number>() {
                     }
                     assert_eq!(results().double(0), wanted, "{what}");
                 }
-                Routine::Qr { .. } if square => {
-                    let r = results().double(1);
+                Routine::Qr { basis, .. } if square => {
+                    let r = results().double(if basis == QrBasis::None { 0 } else { 1 });
                     let mut wanted = vec![0.0; n * n];
                     wanted[..n].fill(root);
                     close::<T>(stable(n), &r, &wanted, &what);
@@ -388,8 +387,9 @@ fn repeated<T: Number>() {
         let none = vec![0.0; n * n];
         alike(Routine::Cholesky { n }, &[&one]);
         alike(Routine::Lu { m: n, n }, &[&one]);
-        for full in FLAGS {
-            alike(Routine::Qr { m: n, n, full }, &[&one, &one]);
+        alike(Routine::Qr { m: n, n, basis: QrBasis::None }, &[&one]);
+        for basis in [QrBasis::Thin, QrBasis::Full] {
+            alike(Routine::Qr { m: n, n, basis }, &[&one, &one]);
         }
         alike(Routine::Eigh { n, vectors: true }, &[&ones, &one]);
         alike(Routine::Eig { n, vectors: true }, &[&ones, &zero, &one, &none]);
@@ -412,9 +412,7 @@ fn empty<T: Number>() {
     let mut all = routines(0);
     for (m, n) in [(0, 3), (3, 0)] {
         all.push(Routine::Lu { m, n });
-        for full in FLAGS {
-            all.push(Routine::Qr { m, n, full });
-        }
+        all.extend(QrBasis::ALL.map(|basis| Routine::Qr { m, n, basis }));
         for vectors in [SvdVectors::None, SvdVectors::Thin, SvdVectors::Full] {
             all.push(Routine::Svd { m, n, vectors });
         }
@@ -467,7 +465,7 @@ fn single<T: Number>() {
             is(Routine::Cholesky { n }, &[x.sqrt()]);
         }
         is(Routine::Lu { m: n, n }, &[x]);
-        is(Routine::Qr { m: n, n, full: true }, &[x.signum(), x.abs()]);
+        is(Routine::Qr { m: n, n, basis: QrBasis::Full }, &[x.signum(), x.abs()]);
         is(Routine::Eigh { n, vectors: true }, &[x, 1.0]);
         let vectors = SvdVectors::Full;
         is(Routine::Svd { m: n, n, vectors }, &[1.0, x.abs(), x.signum()]);

@@ -3,7 +3,7 @@
 
 use crate::checks::{Number, Results, call, call_batch, close, random, stable};
 use crate::hostile::{benign, routines};
-use tapeloom_routines::{Routine, SvdVectors};
+use tapeloom_routines::{QrBasis, Routine, SvdVectors};
 
 /// A number of batch members that is larger than the number of lanes of the widest registers.
 const MANY: usize = 33;
@@ -122,7 +122,7 @@ fn agrees<T: Number>() {
             call(&routine, &[&bordered([n, n], &a, border, corner)]).double(what)
         };
         for what in 0..2 {
-            let of = |n: usize| Routine::Qr { m: n, n, full: false };
+            let of = |n: usize| Routine::Qr { m: n, n, basis: QrBasis::Thin };
             let found = corner(&large(of(24), 1.0, what), 24, [n, n]);
             close::<T>(bound, &small(of(n), what), &found, &format!("qr of order {n}"));
         }

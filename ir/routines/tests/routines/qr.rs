@@ -3,14 +3,18 @@
 use crate::checks::{
     Number, ORDERS, SHAPES, call, close, difficult, double, identity, multiply, random, transpose,
 };
-use tapeloom_routines::Routine;
+use tapeloom_routines::{QrBasis, Routine};
 
 #[track_caller]
-fn holds<T: Number>(m: usize, n: usize, full: bool, a: &[T]) {
-    let found = call(&Routine::Qr { m, n, full }, &[a]);
-    let width = if full { m } else { m.min(n) };
+fn holds<T: Number>(m: usize, n: usize, basis: QrBasis, a: &[T]) {
+    let found = call(&Routine::Qr { m, n, basis }, &[a]);
+    let width = basis.rows_of_r(m, n);
     let (q, r) = (found.double(0), found.double(1));
-    let what = format!("{m} x {n}, full: {full}");
+    let what = format!("{m} x {n}, basis: {basis}");
+    if basis == QrBasis::Thin {
+        let alone = call(&Routine::Qr { m, n, basis: QrBasis::None }, &[a]).double(0);
+        assert_eq!(alone, r, "{what}");
+    }
     for (place, entry) in r.iter().enumerate() {
         let (i, j) = (place / n, place % n);
         assert!(i <= j || *entry == 0.0, "{what}: {i}, {j}");
@@ -24,16 +28,16 @@ fn holds<T: Number>(m: usize, n: usize, full: bool, a: &[T]) {
 fn factors<T: Number>() {
     let squares = ORDERS.iter().map(|&n| (n, n));
     for (m, n) in squares.chain(SHAPES) {
-        for full in [false, true] {
+        for basis in [QrBasis::Thin, QrBasis::Full] {
             let a: Vec<T> = random(m * n, (m + 3 * n) as u64);
-            holds(m, n, full, &a);
+            holds(m, n, basis, &a);
             // The residuals must also be small for a matrix of rank one and for the matrix of zeros.
             let product: Vec<T> = (0..m * n)
                 .map(|place| T::of(((place / n % 5 + 1) * (place % n % 7 + 1)) as f64))
                 .collect();
-            holds(m, n, full, &product);
-            holds(m, n, full, &vec![T::of(0.0); m * n]);
-            difficult(m, n).iter().for_each(|a: &Vec<T>| holds(m, n, full, a));
+            holds(m, n, basis, &product);
+            holds(m, n, basis, &vec![T::of(0.0); m * n]);
+            difficult(m, n).iter().for_each(|a: &Vec<T>| holds(m, n, basis, a));
         }
     }
 }
@@ -54,10 +58,10 @@ fn almost_dependent<T: Number>(m: usize, distance: f64) {
             row[j] = T::of(row[j - n / 2].double() + distance * row[j].double());
         }
     }
-    for full in [false, true] {
-        holds(m, n, full, &a);
+    for basis in [QrBasis::Thin, QrBasis::Full] {
+        holds(m, n, basis, &a);
     }
-    let r = call(&Routine::Qr { m, n, full: false }, &[&a]).double(1);
+    let r = call(&Routine::Qr { m, n, basis: QrBasis::Thin }, &[&a]).double(1);
     let length = (m as f64 / 3.0).sqrt();
     for i in n / 2..n {
         let ratio = r[i * n + i] / (distance * length);

@@ -1,6 +1,6 @@
 //! Tests of the operation counts that cost models use.
 
-use tapeloom_routines::{Routine, SvdVectors};
+use tapeloom_routines::{QrBasis, Routine, SvdVectors};
 
 #[test]
 fn arithmetic_follows_the_standard_counts() {
@@ -9,8 +9,8 @@ fn arithmetic_follows_the_standard_counts() {
     let flops = |routine: Routine| routine.flops();
     assert_eq!(flops(Routine::Cholesky { n }), cube / 3);
     assert_eq!(flops(Routine::Lu { m: n, n }), 2 * cube / 3);
-    assert_eq!(flops(Routine::Qr { m: n, n, full: false }), 8 * cube / 3);
-    assert_eq!(flops(Routine::Qr { m: n, n, full: true }), 8 * cube / 3);
+    assert_eq!(flops(Routine::Qr { m: n, n, basis: QrBasis::Thin }), 8 * cube / 3);
+    assert_eq!(flops(Routine::Qr { m: n, n, basis: QrBasis::Full }), 8 * cube / 3);
     assert_eq!(flops(Routine::Eigh { n, vectors: true }), 9 * cube);
     let vectors = SvdVectors::Thin;
     assert_eq!(flops(Routine::Svd { m: n, n, vectors }), 17 * cube);
