@@ -162,6 +162,13 @@ model! {
     /// The largest number of pieces of a concurrent loop.
     Loops pieces = 64 in 1..=4096;
 
+    // Parameters of batches.
+
+    /// The number of operations of one iteration of a chunk of a batch, if members run loops of different lengths: the
+    /// chunk has the members that make up these operations, and ends when its own slowest member ends. 0 leaves a batch
+    /// undivided.
+    Loops chunk_operations = 2048 in 0..=address_space::limit(40);
+
     // Parameters of machine code: instructions and memory addresses.
 
     /// The largest trip count of a loop that is unrolled into code without a branch.

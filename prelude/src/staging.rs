@@ -12,6 +12,7 @@
 use crate::tree::{Form, Tree, flatten, unflatten};
 use crate::{Error, Var};
 use std::cell::Cell;
+use std::num::NonZeroUsize;
 use std::time::Duration;
 use tapeloom_ir::lang::query::Residual;
 use tapeloom_ir::prim::Call;
@@ -62,6 +63,31 @@ pub(crate) fn stage<A: Tree<Var>, B: Tree<Var>>(
     let opened = trace::frame(transform, at, &like(&args, at));
     let (staged, output) = stage_in(opened, f, &structure, args);
     (staged, structure, output)
+}
+
+/// Traces `f` as [`stage`] does, for a derivative that saves residuals of loops. Batches inside are divided into larger
+/// chunks: each iteration of a loop in a chunk saves a record, which takes as long as hundreds of operations.
+pub(crate) fn stage_linearized<A: Tree<Var>, B: Tree<Var>>(
+    transform: &'static str,
+    at: Loc,
+    f: &dyn Fn(A) -> B,
+    x: A,
+) -> Typed<A, B> {
+    with_chunks(|operations| operations.saturating_mul(16), || stage(transform, at, f, x))
+}
+
+/// Calls `stage` while batches are divided into chunks of another size: `divide` returns the operations of an iteration of
+/// a chunk ([`Module::divide_batches`]) for those outside.
+///
+/// [`Module::divide_batches`]: tapeloom_ir::Module::divide_batches
+pub(crate) fn with_chunks<T>(divide: fn(usize) -> usize, stage: impl FnOnce() -> T) -> T {
+    let set = |operations| trace::with_module(|m| m.divide_batches(operations));
+    let before = trace::with_module(|m| m.chunk_operations().map_or(0, NonZeroUsize::get));
+    let before = before.unwrap_or(0);
+    set(divide(before));
+    let staged = stage();
+    set(before);
+    staged
 }
 
 /// Traces `f` as [`stage`] does, in a frame marked as a solver: the function of an equation's solver is never

@@ -45,7 +45,8 @@ def median(call):
     return sorted(times)[len(times) // 2] * 1e3
 
 
-def in_jax():
+def losses_in_jax():
+    """Returns the loss of each network in JAX, a function of its weights and its input."""
     import jax
     import jax.numpy as jnp
     from jax import lax, nn
@@ -77,7 +78,14 @@ def in_jax():
     def separable_block(w, x):
         return (nn.relu(conv(nn.relu(conv(x, w[0], groups=64)), w[1])) ** 2).mean()
 
-    for name, loss in [("lenet", lenet), ("resnet_block", resnet_block), ("separable_block", separable_block)]:
+    return {"lenet": lenet, "resnet_block": resnet_block, "separable_block": separable_block}
+
+
+def in_jax():
+    import jax
+    import jax.numpy as jnp
+
+    for name, loss in losses_in_jax().items():
         for dtype in ["f64", "f32"]:
             weights, x = arguments(name)
             weights = [jnp.asarray(w, {"f64": jnp.float64, "f32": jnp.float32}[dtype]) for w in weights]
@@ -128,11 +136,12 @@ def in_torch():
             show(f"{row}_grad_ms", median(lambda: torch.autograd.grad(loss(weights, x), weights)), "ms")
 
 
-if "--torch" not in sys.argv:
-    in_jax()
-if "--jax" not in sys.argv:
-    try:
-        import torch  # noqa: F401
-    except ImportError:
-        sys.exit(0)
-    in_torch()
+if __name__ == "__main__":
+    if "--torch" not in sys.argv:
+        in_jax()
+    if "--jax" not in sys.argv:
+        try:
+            import torch  # noqa: F401
+        except ImportError:
+            sys.exit(0)
+        in_torch()

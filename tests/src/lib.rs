@@ -64,6 +64,7 @@ pub mod program_generator;
 mod programs;
 mod random;
 pub mod random_batches;
+pub mod random_chunks;
 pub mod random_loops;
 pub mod recorded;
 pub mod repeated;

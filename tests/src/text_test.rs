@@ -22,7 +22,7 @@
 //! | `fwd`, `lin`, `bwd` | selects one of the functions that the previous step made |
 //! | `linear count=1` | the last parameters become linear |
 //! | `transpose` | with `nonzero=[true]`; without, all results |
-//! | `batch size=3` | with `batched=[true,false]`; without, all parameters |
+//! | `batch size=3` | with `batched=[true,false]`; without, all parameters; with `operations=1`, in chunks if members run loops of different lengths |
 //! | a pass of [`tapeloom_transforms::PASSES`] | by its name |
 //! | `loop_trees` | the output is the loop trees from lowering (the last step) |
 //! | `lower` | the output is the loop program from lowering, before any pass on it (the last step) |
@@ -444,6 +444,7 @@ fn apply(
         }
         "batch" => {
             let all = vec![true; floats.len()];
+            module.divide_batches(number("operations", 0));
             let of = batch(module, f, number("size", 3), &mask("batched", all));
             of.map(|of| vec![of.function])
         }

@@ -20,7 +20,7 @@ pub struct Threaded {
 }
 
 /// The measured programs.
-pub const THREADED: [Threaded; 8] = [
+pub const THREADED: [Threaded; 10] = [
     Threaded { name: "gmm_10000", arguments: mixture, program: |v| vec![likelihood(v)] },
     Threaded {
         name: "gmm_10000_gradient",
@@ -62,6 +62,20 @@ pub const THREADED: [Threaded; 8] = [
         },
     },
     Threaded { name: "odes_10000", arguments: || waves(&[&[10_000, 2]]), program: oscillators },
+    Threaded {
+        name: "adaptive_odes_10000",
+        arguments: || {
+            Ok(vec![uneven(10_000, [0.1, 20.0], 0.618034), uneven(10_000, [1.0, 2.0], 0.414214)])
+        },
+        program: adaptive_oscillators,
+    },
+    Threaded {
+        name: "newton_100000",
+        arguments: || {
+            Ok(vec![uneven(100_000, [0.0, 0.99], 0.618034), uneven(100_000, [0.0, 3.0], 0.414214)])
+        },
+        program: orbits,
+    },
     Threaded { name: "hmc_64", arguments: || waves(&[&[64, 50], &[500, 50]]), program: chains },
     Threaded {
         name: "heston_20000",
@@ -121,6 +135,40 @@ fn oscillators(v: &[Var]) -> Vec<Var> {
         stack(&[angle, speed], 0)
     };
     vec![vmap(member)(v[0])]
+}
+
+/// Returns `n` numbers between two bounds, in no order.
+fn uneven(n: usize, [least, most]: [f64; 2], step: f64) -> Tensor {
+    (0..n).map(|i| least + (most - least) * (i as f64 * step).fract()).collect()
+}
+
+/// Returns the positions of van der Pol's oscillators, whose stiffness differs, after a time of 5. Each member chooses its
+/// own steps.
+fn adaptive_oscillators(v: &[Var]) -> Vec<Var> {
+    let member = |(stiffness, start): (Var, Var)| {
+        let slope =
+            move |(_, (x, y)): (Var, (Var, Var))| (y, stiffness * (1.0 - x.square()) * y - x);
+        let times = linspace(0.0, 5.0, 2, Dtype::F64);
+        let method = ode::dopri5().rtol(1e-5).atol(1e-7);
+        let ((x, _), _) = method.solve(slope, (start, start * 0.0), times);
+        x.index(1)
+    };
+    vec![vmap(member)((v[0], v[1]))]
+}
+
+/// Returns the eccentric anomalies of orbits (solutions of Kepler's equation), each by its own number of Newton's
+/// iterations.
+fn orbits(v: &[Var]) -> Vec<Var> {
+    let member = |(eccentricity, mean): (Var, Var)| {
+        let go_on = |(_, change, n): (Var, Var, Var)| change.abs().gt(1e-12) & n.lt(50i64);
+        let newton = move |(x, _, n): (Var, Var, Var)| {
+            let slope = 1.0 - eccentricity * x.cos();
+            let change = (x - eccentricity * x.sin() - mean) / slope;
+            (x - change, change, n + 1)
+        };
+        while_loop(go_on, newton, (mean + 0.85 * eccentricity, mean.ones_like(), constant(0i64))).0
+    };
+    vec![vmap(member)((v[0], v[1]))]
 }
 
 /// Returns the states of 64 chains of Hamiltonian Monte Carlo for a logistic regression, after 20 proposals of 10 steps.

@@ -51,7 +51,8 @@ pub fn transpose(module: &mut Module, f: FuncId, nonzero: &[bool]) -> Result<Tra
 }
 
 /// Derives the function that computes `f` for a batch of `size` members: parameters marked `batched` get a new axis
-/// 0 of extent `size`.
+/// 0 of extent `size`. If members run loops of different lengths, a module that divides batches
+/// ([`Module::divide_batches`]) runs them in chunks.
 ///
 /// # Errors
 /// Any error of a batching rule.
@@ -61,7 +62,10 @@ pub fn batch(
     size: usize,
     batched: &[bool],
 ) -> Result<BatchOf, Problem> {
-    Transforms.batch(module, f, size, batched, &[])
+    match crate::ad::chunked_batch::derive(&mut Transforms, module, f, size, batched)? {
+        Some(of) => Ok(of),
+        None => Transforms.batch(module, f, size, batched, &[]),
+    }
 }
 
 /// Returns `f` reduced to the results marked `used`, and which of its parameters these results still need.

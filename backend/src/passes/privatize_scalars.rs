@@ -117,7 +117,7 @@ impl Uses {
                     add(var, false);
                 }
             });
-            let is_open = matches!(stmt, Stmt::Nest { .. } | Stmt::For { .. });
+            let is_open = matches!(stmt, Stmt::Nest { .. } | Stmt::For { .. } | Stmt::While { .. });
             for inside in stmt.blocks() {
                 self.block(inside, Block { parent: here, depth: block.depth + 1, is_open });
             }

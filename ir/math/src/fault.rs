@@ -117,6 +117,7 @@ faults! {
     ReuseAlias = "reuse-alias", "a store at another address leaves what is known of an element", "study::accelerator";
     ApartLast = "apart-last", "of an array that is taken apart the way back begins with the last element but one", "study::accelerator";
     WindowMeets = "window-meets", "a part of an array is worked in where it lies while others read and write it", "random::fuzz";
+    RepeatedMembers = "repeated-members", "of a batch in chunks, the first members are dropped in place of the repeated last one", "random::random_chunks";
     OwnOfTheIteration = "own-of-the-iteration", "a variable is taken for that of an iteration which may find what another one left", "random::fuzz";
     AheadOfWrites = "ahead-of-writes", "what a loop computes of an array that it writes is computed ahead of it", "study::suite";
     EmptiedElsewhere = "emptied-elsewhere", "a loop that empties an array is taken to read each place before it is emptied", "laws::filetests";

@@ -14,6 +14,7 @@ use crate::map::{OrderedMap, OrderedSet};
 use crate::prim::{Effects, Op, Region};
 use cranelift_entity::{EntityRef, SecondaryMap};
 use std::collections::BTreeSet;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 /// An arena of functions, with a memo of derived functions.
@@ -36,10 +37,14 @@ pub struct Module {
     seen: SecondaryMap<FuncId, bool>,
     /// Per function: whether running it calls a Rust function of the user.
     outside: SecondaryMap<FuncId, bool>,
+    /// Per function: whether running it runs a loop whose trip count is known only at run time.
+    dynamic: SecondaryMap<FuncId, bool>,
     /// Per function: the nesting depth of its calls, 0 for a function without calls.
     depths: SecondaryMap<FuncId, usize>,
     /// The bytes in memory of all functions, without the heap memory of their primitives.
     bytes: usize,
+    /// The number of operations for which batches are divided into chunks; see [`Module::divide_batches`].
+    chunk_operations: Option<NonZeroUsize>,
 }
 
 impl Module {
@@ -71,6 +76,7 @@ impl Module {
         self.seen[id] = self.effects[id] == Effects::Ordered
             || function.equations.iter().flat_map(|e| e.op.regions()).any(|r| inside(r.function));
         self.outside[id] = function.equations.iter().any(|e| self.calls_out(&e.op));
+        self.dynamic[id] = function.equations.iter().any(|e| self.runs_dynamic_loop(&e.op));
         self.depths[id] = depth;
         self.bytes += function.bytes();
         self.alike[id] = self.first_alike(id, &function);
@@ -183,6 +189,25 @@ impl Module {
     pub fn calls_out(&self, op: &Op) -> bool {
         let inside = |r: &Region| r.role.runs() && self.outside[r.function];
         op.host().is_some() || op.regions().iter().any(inside)
+    }
+
+    /// Returns whether running an equation of the primitive `op` runs a loop whose trip count is known only at run time,
+    /// directly or in a function that it runs.
+    pub fn runs_dynamic_loop(&self, op: &Op) -> bool {
+        let inside = |r: &Region| r.role.runs() && self.dynamic[r.function];
+        op.is_dynamic_loop() || op.regions().iter().any(inside)
+    }
+
+    /// From now on, `vmap` of this module's functions divides a batch into chunks where each chunk then waits for its own
+    /// slowest member alone. One iteration of such a chunk has about `operations` operations. Without this call, and for
+    /// 0, batches are not divided.
+    pub fn divide_batches(&mut self, operations: usize) {
+        self.chunk_operations = NonZeroUsize::new(operations);
+    }
+
+    /// Returns the number of operations of an iteration of a chunk, or `None` if batches are not divided.
+    pub fn chunk_operations(&self) -> Option<NonZeroUsize> {
+        self.chunk_operations
     }
 
     /// Returns the bytes in memory of all functions, without the heap memory of their primitives.

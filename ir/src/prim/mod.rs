@@ -64,8 +64,8 @@ pub use control::cond::{Cond, run_if};
 pub use control::custom::CustomCall;
 pub use control::linear_call::LinearCall;
 pub use control::loops::{
-    Binding, CheckpointPlan, Direction, Loop, LoopSpec, OutputSource, Replay, SlotSize, TripCount,
-    may_not_end,
+    Binding, CheckpointPlan, Chunks, Direction, Loop, LoopSpec, OutputSource, Replay, SlotSize,
+    TripCount, bodies_of_dynamic_loops, may_not_end, waits_for_members,
 };
 pub use control::multilinear::MultilinearCall;
 pub use fourier::fft::Fft;

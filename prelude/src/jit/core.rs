@@ -483,17 +483,40 @@ impl Core {
         if self.engine == Engine::Relaxed { Engine::Relaxed } else { Engine::Native }
     }
 
-    /// Traces the closure. If `flushes` is set, adds code that flushes subnormal carries of loops. If the key check is
-    /// on, a random key that is used twice is an error.
+    /// Traces the closure for the target. Batches are divided into chunks ([`Module::divide_batches`]) for targets that
+    /// run the chunks one after the other, or on a few threads.
+    ///
+    /// [`Module::divide_batches`]: tapeloom_ir::Module::divide_batches
     pub(super) fn traced(
         &self,
         types: &[ArrayType],
         closure: &Closure<'_>,
     ) -> Result<Traced<Form>, Error> {
+        let chunk_operations = match &self.target {
+            Target::Native(_) | Target::Interpreter => self.machine.chunk_operations,
+            Target::Accelerator(_) => 0,
+            #[cfg(feature = "xla")]
+            Target::Xla(_) => 0,
+        };
+        self.traced_in_chunks(types, closure, chunk_operations)
+    }
+
+    /// Traces the closure. If `flushes` is set, adds code that flushes subnormal carries of loops. If the key check is
+    /// on, a random key that is used twice is an error. `chunk_operations` is that of the machine model; 0 for undivided
+    /// batches.
+    pub(super) fn traced_in_chunks(
+        &self,
+        types: &[ArrayType],
+        closure: &Closure<'_>,
+        chunk_operations: usize,
+    ) -> Result<Traced<Form>, Error> {
         let params: Vec<Param> = types.iter().map(|t| Param::new(t.clone(), self.at)).collect();
         let trace = || {
-            trace::trace(self.name, self.at, &params, |h| closure(h))
-                .map_err(Error::from_diagnostics)
+            let f = |h: &[Handle]| {
+                trace::with_module(|m| m.divide_batches(chunk_operations));
+                closure(h)
+            };
+            trace::trace(self.name, self.at, &params, f).map_err(Error::from_diagnostics)
         };
         if self.keys {
             let Traced { module, function, .. } = with_marks(trace)?;

@@ -78,7 +78,7 @@ impl Core {
             }
         };
         let Traced { mut module, function, tensors, output } =
-            self.traced(&types(leaves), closure)?;
+            self.traced_in_chunks(&types(leaves), closure, 0)?;
         let interface = rust_source::Interface {
             arguments: form.paths("argument"),
             results: output.paths("result"),

@@ -121,7 +121,7 @@ impl Core {
         options: &stablehlo::Options,
     ) -> Result<String, Error> {
         let types = types(leaves);
-        let traced = self.traced(&types, closure)?;
+        let traced = self.traced_in_chunks(&types, closure, 0)?;
         let options = self.text_options(options, (form, &types), &traced);
         let options = options.map_err(|p| Error::at(p, self.at))?;
         let Traced { mut module, function, .. } = traced;

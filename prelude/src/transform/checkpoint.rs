@@ -4,7 +4,7 @@
 use crate::Var;
 use crate::function::{Function, one};
 use crate::ops::emit;
-use crate::staging::{Staged, rebuild, stage};
+use crate::staging::{Staged, Typed, rebuild, stage, with_chunks};
 use crate::tree::Tree;
 use crate::var::caller;
 use std::cell::RefCell;
@@ -106,7 +106,7 @@ fn checkpoint_at<A: Tree<Var>, B: Tree<Var>>(
     at: Loc,
     x: A,
 ) -> B {
-    let (staged, _, output) = in_budget(policy, || stage("checkpoint", at, f, x));
+    let (staged, _, output) = in_budget(policy, || stage_whole("checkpoint", at, f, x));
     rebuild(&output, emit_checkpointed(&staged, policy), at)
 }
 
@@ -114,6 +114,17 @@ thread_local! {
     /// The policy for gradients that are computed inside the closure of a checkpoint. It is set while that closure is
     /// traced.
     static BUDGET: RefCell<Option<Policy>> = const { RefCell::new(None) };
+}
+
+/// Traces the closure of a checkpoint, in which batches are not divided into chunks: the number of residuals of a loop of
+/// unknown length inside another loop has no bound that a policy could obey.
+fn stage_whole<A: Tree<Var>, B: Tree<Var>>(
+    transform: &'static str,
+    at: Loc,
+    f: &dyn Fn(A) -> B,
+    x: A,
+) -> Typed<A, B> {
+    with_chunks(|_| 0, || stage(transform, at, f, x))
 }
 
 /// Traces the closure of a checkpoint. A gradient that the closure computes gets a third of the checkpoint's bytes as
@@ -215,7 +226,7 @@ fn checkpoint_carries_at<A: Tree<Var>, B: Tree<Var>>(
     at: Loc,
     x: A,
 ) -> B {
-    let (staged, _, output) = stage("checkpoint_carries", at, f, x);
+    let (staged, _, output) = stage_whole("checkpoint_carries", at, f, x);
     rebuild(&output, carried(&staged, carries, block), at)
 }
 

@@ -3,7 +3,7 @@
 use crate::Var;
 use crate::function::{Function, one};
 use crate::ops::zeros_like_type;
-use crate::staging::{Staged, handles, rebuild, stage, vars};
+use crate::staging::{Staged, handles, rebuild, stage, stage_linearized, vars};
 use crate::tree::{Flat, Form, Tree};
 use crate::var::caller;
 use tapeloom_ir::lang::query::LinearizeOf;
@@ -94,7 +94,7 @@ fn linearize_at<A: Tree<Var>, B: Tree<Var>>(
     at: Loc,
     x: A,
 ) -> (B, Box<dyn Fn(A) -> B>) {
-    let (staged, _, output) = stage("linearize", at, f, x);
+    let (staged, _, output) = stage_linearized("linearize", at, f, x);
     let (y, pushforward) = Pushforward::of(staged);
     let y = rebuild(&output, y, at);
     (y, Box::new(move |dx| rebuild(&output, pushforward.apply(Flat::of(&dx)), at)))

@@ -3,7 +3,7 @@
 use crate::Var;
 use crate::function::{Function, one};
 use crate::ops::zeros_like_type;
-use crate::staging::{Staged, rebuild, stage};
+use crate::staging::{Staged, rebuild, stage_linearized};
 use crate::tree::{Tree, flatten};
 use crate::var::caller;
 use tapeloom_ir::prim::StopGradient;
@@ -114,7 +114,7 @@ fn differentiate<A: Tree<Var>, B: Tree<Var>>(
         let (structure, leaves) = flatten(&aux);
         (y, rebuild(&structure, stop_gradients(leaves, at), at))
     };
-    let (staged, structure, output) = stage::<A, (Var, B)>(transform, at, &inactive, x);
+    let (staged, structure, output) = stage_linearized::<A, (Var, B)>(transform, at, &inactive, x);
     let (results, cotangents) = cotangents(&staged, transform);
     (rebuild(&output, results, at), rebuild(&structure, cotangents, at))
 }

@@ -5,7 +5,7 @@ use super::gradient::value_and_grad_at;
 use crate::Var;
 use crate::function::{Function, one};
 use crate::ops::{eye_var, move_axis, reshape, zeros_like_type};
-use crate::staging::{Staged, rebuild, stage};
+use crate::staging::{Staged, rebuild, stage_linearized};
 use crate::tree::{Leaf, Tree, leaf_paths, ravel, tree_leaves};
 use crate::var::{caller, on_behalf};
 use tapeloom_ir::prim::Call;
@@ -132,7 +132,7 @@ fn jacobian<A: Tree<Var>>(
     x: A,
     mode: Mode,
 ) -> A {
-    let (staged, structure, ()) = stage::<A, Var>(transform, at, f, x);
+    let (staged, structure, ()) = stage_linearized::<A, Var>(transform, at, f, x);
     rebuild(&structure, derivatives(&staged, mode), at)
 }
 

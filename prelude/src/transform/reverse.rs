@@ -4,7 +4,7 @@ use super::forward::same_types;
 use crate::Var;
 use crate::function::{Function, one};
 use crate::ops::zeros_like_type;
-use crate::staging::{Staged, rebuild, stage, vars};
+use crate::staging::{Staged, rebuild, stage, stage_linearized, vars};
 use crate::tree::{Flat, Tree};
 use crate::var::caller;
 use tapeloom_ir::ArrayType;
@@ -47,7 +47,7 @@ pub(crate) fn vjp_at<A: Tree<Var>, B: Tree<Var>>(
     at: Loc,
     x: A,
 ) -> (B, Box<dyn Fn(B) -> A>) {
-    let (staged, structure, output) = stage("vjp", at, f, x);
+    let (staged, structure, output) = stage_linearized("vjp", at, f, x);
     let (y, pullback) = Pullback::of(staged);
     let pull = move |ct| rebuild(&structure, pullback.pull(Flat::of(&ct)), at);
     (rebuild(&output, y, at), Box::new(pull))

@@ -2,7 +2,8 @@
 //! all engines, passes and text. `fuzz --planned N [--seed S]` checks N programs with loops under policies and
 //! budgets ([`tapeloom_tests::random_loops`]), and `fuzz --machines N [--seed S]` runs N such programs on simulated
 //! machines. `fuzz --pieces N` and `fuzz --nests N` compare one thread and several threads, on programs without and with
-//! loops, and `fuzz --recurrences N` loops over batches in pieces and whole ([`tapeloom_tests::random_batches`]).
+//! loops, `fuzz --recurrences N` loops over batches in pieces and whole ([`tapeloom_tests::random_batches`]), and
+//! `fuzz --chunks N` batches of loops of different lengths ([`tapeloom_tests::random_chunks`]).
 //! `fuzz --callers N [--seconds T]` compiles N programs, which sixteen threads call at the same time for T
 //! seconds.
 //!
@@ -21,6 +22,7 @@ use tapeloom_ir::Module;
 use tapeloom_tests::fuzz::{self, Law, failure, seeds};
 use tapeloom_tests::program_generator::Recipe;
 use tapeloom_tests::random_batches::{self, Recurrence};
+use tapeloom_tests::random_chunks::{self, Batch};
 use tapeloom_tests::random_loops::{self, Program};
 use tapeloom_tests::stress;
 use tapeloom_tests::{Case, Failure};
@@ -36,7 +38,7 @@ struct Family {
     show: fn(u64) -> String,
 }
 
-const FAMILIES: [Family; 6] = [
+const FAMILIES: [Family; 7] = [
     Family { flag: "--cases", failure: |seed| failure(seed, everything), show: recipe },
     Family { flag: "--pieces", failure: |seed| failure(seed, fuzz::pieces), show: recipe },
     Family {
@@ -48,6 +50,11 @@ const FAMILIES: [Family; 6] = [
         flag: "--recurrences",
         failure: random_batches::failure,
         show: |seed| format!("{:?}", Recurrence::draw(seed)),
+    },
+    Family {
+        flag: "--chunks",
+        failure: random_chunks::failure,
+        show: |seed| format!("{:?}", Batch::draw(seed)),
     },
     Family {
         flag: "--planned",
@@ -123,7 +130,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
 }
 
 fn usage() -> Box<dyn Error> {
-    "usage: fuzz --cases|--pieces|--nests|--recurrences|--planned|--machines|--callers N [--seed S] [--seconds T]"
+    "usage: fuzz --cases|--pieces|--nests|--recurrences|--chunks|--planned|--machines|--callers N [--seed S] [--seconds T]"
         .into()
 }
 

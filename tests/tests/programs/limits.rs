@@ -30,6 +30,7 @@ fn functions() -> Vec<(&'static str, F, u64)> {
         ("second derivative", |x| grad(grad(counted))(x), 10),
         ("forward", |x| jvp(down)((x, x)).1, 10),
         ("batch", |x| vmap(down)(x * arange(3, Dtype::F64) / 2.0).sum(), 10),
+        ("chunks", |x| vmap(down)(x * arange(300, Dtype::F64) / 299.0).sum(), 10),
         (
             "gradient of a batch",
             |x| grad(|x: Var| vmap(counted)(stack(&[x, x / 2], 0)).sum())(x),

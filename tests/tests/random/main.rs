@@ -9,6 +9,7 @@ mod machine_models;
 mod narrowed_loops;
 mod padded_windows;
 mod random_batches;
+mod random_chunks;
 mod random_loops;
 mod reads;
 mod schedules;

@@ -214,7 +214,8 @@ impl Arithmetic {
         }
     }
 
-    fn function(&mut self, module: &Module, id: FuncId) -> f64 {
+    /// Returns the arithmetic of a function in additions.
+    pub(crate) fn function(&mut self, module: &Module, id: FuncId) -> f64 {
         if let Some(known) = self.functions.get(&id) {
             return *known;
         }

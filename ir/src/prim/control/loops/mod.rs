@@ -23,6 +23,7 @@
 mod batch;
 mod checkpoint_slots;
 mod checkpointed;
+mod chunks;
 mod eval;
 mod infer;
 mod invariant_carries;
@@ -37,6 +38,7 @@ mod strip_mine;
 mod transpose;
 
 pub use checkpointed::{Replay, SlotSize};
+pub use chunks::{Chunks, bodies_of_dynamic_loops, waits_for_members};
 pub use invariant_carries::OutputSource;
 pub use linearize::may_not_end;
 pub use signature::{Binding, Direction, LoopSpec, TripCount};

@@ -253,7 +253,7 @@ impl Loop {
 }
 
 /// Emits the `n` rows of `x` from row `first` on, along axis 0.
-fn rows(b: &Builder<'_>, x: Atom, first: usize, n: usize) -> Atom {
+pub(super) fn rows(b: &Builder<'_>, x: Atom, first: usize, n: usize) -> Atom {
     let shape = b.shape_of(x);
     let mut start = vec![0; shape.len()];
     let mut limit = shape.to_vec();
