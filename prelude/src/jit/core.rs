@@ -167,7 +167,7 @@ impl Entry {
     fn takes(&self, given: &dyn CallArgs, leaves: &TensorRefs<'_>) -> bool {
         self.types.len() == leaves.len()
             && self.donated.is_empty()
-            && self.types.iter().zip(leaves).all(|(t, x)| t == x.ty())
+            && (0..leaves.len()).all(|i| self.types[i] == *leaves[i].ty())
             && given.matches(&self.form)
     }
 
