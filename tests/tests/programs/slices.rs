@@ -166,3 +166,32 @@ fn elements_that_are_not_read_have_a_derivative_of_zero() {
     let g = run(grad(|x: Var| x.sqrt().index(4)), &x).unwrap().to_vec::<f64>().unwrap();
     assert_eq!((g[0], g[4]), (0.0, 0.25));
 }
+
+/// Every second element of a row, and every third, are loaded in vectors. The last element that is loaded is the last
+/// one of the array, and the number of elements fills a whole number of vectors or not.
+#[test]
+fn elements_with_a_stride_are_loaded_in_vectors() {
+    for dtype in [Dtype::F64, Dtype::F32, Dtype::I64, Dtype::I32] {
+        for step in [2, 3] {
+            for first in [0, 1] {
+                for taken in [8, 31, 64, 1000] {
+                    let n = first + step * (taken - 1) + 1;
+                    let all: Vec<f64> = (0..n).map(|i| (i % 97) as f64).collect();
+                    let some: Vec<f64> = all.iter().skip(first).step_by(step).copied().collect();
+                    let x = run(move |x: Var| x.convert(dtype), all).unwrap();
+                    let double = move |x: Var| {
+                        let y = x.slice_step(0, first.., step);
+                        (y + y).convert(Dtype::F64)
+                    };
+                    let got = jit(double).call(x).unwrap();
+                    let want: Vec<f64> = some.iter().map(|x| 2.0 * x).collect();
+                    assert_eq!(
+                        got.to_vec::<f64>().unwrap(),
+                        want,
+                        "{dtype} {step} {first} {taken}"
+                    );
+                }
+            }
+        }
+    }
+}
