@@ -85,7 +85,7 @@ sweeps! {
     LoopsOnXla = "random::random_loops::programs_of_xla_have_the_same_effects", gate 12 in 0.1 s, nightly 300;
     Pieces = "random::random_loops::threads_change_no_bit", gate 4 in 5.4 s, nightly 150;
     Recurrences = "random::random_batches::pieces_have_the_results_of_whole_loops", gate 2 in 1.8 s, nightly 400;
-    Chunks = "random::random_chunks::chunks_have_the_results_of_whole_batches", gate 2 in 2.0 s, nightly 100;
+    Chunks = "random::random_chunks::chunks_have_the_results_of_whole_batches", gate 2 in 2.5 s, nightly 100;
     Growth = "random::random_loops::workspace_does_not_grow_with_the_trip_count", gate 8 in 1.7 s, nightly 300;
     // Random cases: programs that write to arrays, and products.
     WritesMean = "random::state::random_programs_with_state_equal_plain_rust", gate 40 in 2.0 s, nightly 1000;

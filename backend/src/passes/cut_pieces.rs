@@ -136,7 +136,8 @@ impl Cutter<'_> {
                     let first = inside.then(|| self.cut_around(&stmt, most)).flatten();
                     first.map_or_else(|| self.cut_loop(&stmt, most), Ok).or_else(|why| {
                         declared.restore(self.kernel);
-                        self.cut_around(&stmt, most).filter(|_| !inside).ok_or(why)
+                        let around = if inside { None } else { self.cut_around(&stmt, most) };
+                        around.ok_or(why)
                     })
                 }
                 Stmt::While { .. } => Err("its trip count is known at run time only".to_owned()),

@@ -605,7 +605,7 @@ impl Core {
         let types: Vec<ArrayType> = leaves.iter().map(|x| x.ty().clone()).collect();
         let machine_code = matches!(self.target, Target::Native(_));
         let donated = if machine_code { vec![true; leaves.len()] } else { Vec::new() };
-        let entry = self.donated(form, types, donated, closure)?;
+        let entry = self.program_donating(form, types, donated, closure)?;
         let mut args = leaves;
         args.extend_from_slice(&entry.tensors);
         let results = entry.program.run_donating(args, entry.limits.as_ref());
@@ -613,7 +613,7 @@ impl Core {
     }
 
     /// Returns the program that takes over the memory of the `donated` arguments. If there is none yet, compiles it.
-    fn donated(
+    fn program_donating(
         &self,
         form: Form,
         types: Vec<ArrayType>,
@@ -669,7 +669,7 @@ impl Core {
         if !donated.contains(&true) {
             donated.clear();
         }
-        let entry = self.donated(form, types, donated, closure)?;
+        let entry = self.program_donating(form, types, donated, closure)?;
         let results = entry.program.on_device(leaves);
         // Check for arrays of another client only if the call failed, because the check takes time.
         let results = results.map_err(|p| at(self.foreign(&entry.form, leaves).unwrap_or(p)))?;
