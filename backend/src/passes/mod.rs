@@ -1,6 +1,14 @@
 //! Passes on the loop IR: each file holds one pass, which maps a program to an equivalent program.
 //!
 //! [`PASSES`] lists the passes; [`pipeline`] states in which order they run and why.
+//!
+//! # Adding a pass
+//!
+//! A pass returns whether it changed the program. A number that it reports is a field of [`Context`]. Before the step
+//! `plan_memory`, a pass may add a buffer (`Kernel::scratch`), remove all accesses to
+//! a buffer of the workspace (its declaration stays, and `plan_memory` makes it `unplaced`), or shorten a lifetime. No
+//! table has to be updated, because `plan_memory` and the reports read the statements. `copy_elimination.rs` is a
+//! model. An analysis that changes nothing belongs in `loop_ir/analysis`.
 
 pub mod clamp_bounds;
 pub mod copy_elimination;
