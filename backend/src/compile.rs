@@ -340,7 +340,7 @@ impl Runnable {
     /// # let x = draft.param(Type::array(Dtype::F64, &[100]));
     /// # let y = Builder::new(&mut module, &mut draft).emit1(Scalar::Mul, &[x, x]);
     /// # let square = draft.finish(&mut module, vec![y])?;
-    /// let options = Options { donated: true, ..Options::default() };
+    /// let options = Options { donated: vec![true], ..Options::default() };
     /// let square = compile(&module, square, &options)?;
     /// let x = Tensor::full(&[100], 3.0)?;
     /// let memory = x.address();

@@ -54,6 +54,7 @@ use std::cell::RefCell;
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
+use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::{ArrayType, Fresh, Isa, Kind, Limits, Line, Loc, Problem, Tensor, try_zeros};
 use target_lexicon::Triple;
 
@@ -336,8 +337,12 @@ impl Executable {
         self.begin_record(&references(&args), &mut record)?;
         let mut allocated: Vec<Option<Fresh>> = Vec::with_capacity(outputs.len());
         for output in outputs {
-            let donated = output.argument.and_then(|n| args[n].unshared_lines());
-            match donated.map(|lines| lines.as_mut_ptr().cast()) {
+            let donated = output.argument.and_then(|n| {
+                let held = planted(Fault::HeldTaken).then(|| args[n].as_ptr().cast_mut());
+                let lines = args[n].unshared_lines();
+                lines.map(|lines| lines.as_mut_ptr().cast()).or(held)
+            });
+            match donated {
                 Some(memory) => {
                     record.push(memory);
                     allocated.push(None);
@@ -645,7 +650,10 @@ impl Output {
         let mut lines = if written { Fresh::new(count) } else { Fresh::zeros(count) }
             .ok_or_else(|| no_memory(&format!("a result of type {}", self.ty), bytes))?;
         if let Some(argument) = self.argument {
-            lines.lines().write_copy_of_slice(args[argument].lines());
+            match planted(Fault::CopyDropped) {
+                true => lines.lines().fill(MaybeUninit::zeroed()),
+                false => _ = lines.lines().write_copy_of_slice(args[argument].lines()),
+            }
             return Ok(lines);
         }
         // A tensor requires that the bytes after its last element, up to the end of the 64-byte line, are zero.

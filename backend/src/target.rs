@@ -76,10 +76,11 @@ pub struct Options {
     /// Whether calls measure the time of each loop nest and call of the program
     /// ([`Runnable::profile`](crate::Runnable::profile)). Only machine code has timers.
     pub profiled: bool,
-    /// Whether a result may take over the memory of an argument of its type: the n-th result of a type that of the n-th
-    /// argument of this type. [`Runnable::call_donating`](crate::Runnable::call_donating) then updates arguments in
-    /// place. All other calls copy these arguments first.
-    pub donated: bool,
+    /// For each argument, whether a result of its type may take over its memory: the n-th result of a type takes that of
+    /// the n-th donated argument of this type. [`Runnable::call_donating`](crate::Runnable::call_donating) then updates
+    /// arguments in place. All other calls copy these arguments first. Arguments beyond the end of the list are not
+    /// donated.
+    pub donated: Vec<bool>,
     /// The largest number of threads that run the pieces of a call's concurrent loops. `None` means the number in the
     /// environment variable `TAPELOOM_THREADS`, or 1 without this variable. The number does not change results.
     pub threads: Option<NonZeroUsize>,

@@ -14,8 +14,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 use tapeloom_ir::prim::Exactness;
 use tapeloom_ir::{
-    Atom, Builder, Module, Op, Policy, ValueRemap, parse_module, print_function, print_functions,
-    verify_module,
+    Atom, Builder, Dtype, FuncId, Module, Op, Policy, Scalar, Type, ValueRemap, parse_module,
+    print_function, print_functions, verify_module,
 };
 use tapeloom_transforms::PASSES;
 
@@ -191,13 +191,54 @@ pub fn policies(m: &mut Module, case: &Case, recipe: &Recipe) -> Result<(), Fail
 /// Checks that a program, its derivatives and its batches have the same bits on one and on several threads.
 pub fn pieces(m: &mut Module, case: &Case, _: &Recipe) -> Result<(), Failure> {
     in_pieces(m, case.f, &case.args.iter().collect::<Vec<_>>())?;
-    in_donated_memory(m, case.f, &case.args)?;
     for letter in Letter::ALL {
         let Some(next) = unchecked(m, case, letter, &mut Rng::new(6))? else { continue };
         in_pieces(m, next.f, &next.args.iter().collect::<Vec<_>>())?;
-        in_donated_memory(m, next.f, &next.args)?;
     }
     Ok(())
+}
+
+/// Checks that a program, its derivatives and its batches have the same bits if arguments are donated, and that this also
+/// holds for programs that update and exchange their arguments, as the steps of a training or a simulation do.
+pub fn donated(m: &mut Module, case: &Case, recipe: &Recipe) -> Result<(), Failure> {
+    let mut rng = Rng::new(recipe.genes.len() as u64);
+    let mut all = vec![(case.f, case.args.clone())];
+    for letter in Letter::ALL {
+        let next = unchecked(m, case, letter, &mut Rng::new(6))?;
+        all.extend(next.map(|next| (next.f, next.args)));
+    }
+    for (f, args) in all {
+        in_donated_memory(m, f, &args)?;
+        if m.function(f).linear_params.is_empty() {
+            let step = step_of(m, f, &mut rng)?;
+            in_donated_memory(m, step, &args)?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns a function with the results of `f` and one more result for each parameter, of the parameter's type: a
+/// parameter, a result of `f`, or the sum of two of them. The results are in a random order.
+fn step_of(m: &mut Module, f: FuncId, rng: &mut Rng) -> Result<FuncId, Failure> {
+    let of = m.get(f);
+    let (mut draft, copying) = ValueRemap::same_signature(&of);
+    let params: Vec<Atom> = of.all_params().map(|p| copying.read(p.into())).collect();
+    let mut results = Builder::new(m, &mut draft).inline(f, &params);
+    let types = of.param_types().into_iter().chain(of.result_types());
+    let values: Vec<(Atom, Type)> = params.iter().chain(&results).copied().zip(types).collect();
+    for (_, ty) in &values[..params.len()] {
+        let alike: Vec<Atom> = values.iter().filter(|(_, t)| t == ty).map(|(x, _)| *x).collect();
+        let (x, y) = (alike[rng.index(alike.len())], alike[rng.index(alike.len())]);
+        let sums = ty.as_array().is_some_and(|ty| ty.dtype != Dtype::Bool) && rng.index(3) > 0;
+        results.push(match sums {
+            true => Builder::new(m, &mut draft).emit1(Scalar::Add, &[x, y]),
+            false => x,
+        });
+    }
+    for last in (1..results.len()).rev() {
+        results.swap(last, rng.index(last + 1));
+    }
+    Ok(draft.finish(m, results)?)
 }
 
 /// Checks that a recording of a program has the program's values, and that its pullbacks give the program's first and

@@ -70,6 +70,7 @@ sweeps! {
     KeptOrNot = "random::fuzz::policies_change_no_bit", gate 30 in 1.5 s, nightly 2000;
     Models = "random::machine_models::programs_mean_the_same_for_every_model", gate 30 in 2.3 s, nightly 1000;
     SmallCaches = "random::machine_models::gradients_are_right_where_nothing_stays_in_the_cache", gate 30 in 2.2 s, nightly 3000;
+    Donated = "random::fuzz::donated_arguments_change_no_bit", gate 40 in 1.2 s, nightly 500;
     Recordings = "random::fuzz::recordings_are_their_programs", gate 100 in 0.4 s, nightly 3000;
     Callers = "random::fuzz::many_callers_get_the_results_of_one_thread", gate 16 in 1.2 s, nightly 100;
     Met = "random::fuzz::the_generator_draws_every_primitive", gate 1000 in 0.2 s, nightly 1000;
@@ -84,6 +85,7 @@ sweeps! {
     Machines = "random::random_loops::simulated_machines_compute_the_same_bits", gate 6 in 1.8 s, nightly 150;
     LoopsOnXla = "random::random_loops::programs_of_xla_have_the_same_effects", gate 12 in 0.1 s, nightly 300;
     Pieces = "random::random_loops::threads_change_no_bit", gate 4 in 5.4 s, nightly 150;
+    DonatedLoops = "random::random_loops::donated_arguments_change_no_bit", gate 4 in 1.3 s, nightly 40;
     Recurrences = "random::random_batches::pieces_have_the_results_of_whole_loops", gate 2 in 1.8 s, nightly 400;
     Chunks = "random::random_chunks::chunks_have_the_results_of_whole_batches", gate 2 in 2.5 s, nightly 100;
     Growth = "random::random_loops::workspace_does_not_grow_with_the_trip_count", gate 8 in 1.7 s, nightly 300;

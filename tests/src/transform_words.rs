@@ -321,7 +321,7 @@ pub fn same_numbers(m: &mut Module, case: &Case, demand: Demand) -> Result<(), F
                 target: target.clone(),
                 limited,
                 profiled: limited,
-                donated: false,
+                donated: Vec::new(),
                 threads: None,
                 machine: demand.machine,
             },
@@ -386,7 +386,10 @@ pub fn in_pieces(m: &Module, f: FuncId, args: &[&Tensor]) -> Result<bool, Failur
 /// # Errors
 /// A difference, with the program; errors of engines.
 pub fn in_donated_memory(m: &Module, f: FuncId, args: &[Tensor]) -> Result<usize, Failure> {
-    let of = |target, donated| compile(m, f, &Options { target, donated, ..Options::default() });
+    let of = |target, donated| {
+        let donated = vec![donated; args.len()];
+        compile(m, f, &Options { target, donated, ..Options::default() })
+    };
     let checked = of(Target::Interpreter, true)?;
     let taken: Vec<(usize, usize)> = checked.report().program.entry.donated().collect();
     if taken.is_empty() {

@@ -16,7 +16,7 @@ use crate::report::memory_plan::Plan;
 use crate::report::rematerialized::rematerialized;
 use crate::target::Options;
 use cranelift_entity::PrimaryMap;
-use tapeloom_ir::{ArrayType, FuncId, Kind, Module, Problem, Type};
+use tapeloom_ir::{ArrayType, FuncId, Kind, Module, Problem};
 
 /// Lowers a function to loop nests, for the default machine model, on which all thresholds were measured.
 ///
@@ -88,8 +88,8 @@ fn lower(
     let mut calls = units::Calls::of(module, func)?;
     calls.machine = options.machine;
     let f = module.function(func);
-    let types: Vec<Type> = f.param_types().into_iter().chain(f.result_types()).collect();
-    if let Some(ty) = types.iter().find(|ty| ty.as_array().is_none()) {
+    let (arguments, results) = (f.param_types(), f.result_types());
+    if let Some(ty) = arguments.iter().chain(&results).find(|ty| ty.as_array().is_none()) {
         let message = format!("a program takes and gives arrays, and @{} has {ty}", f.name);
         return Err(Problem::new(Kind::Target, message, ""));
     }
@@ -103,8 +103,8 @@ fn lower(
         tapes.cut(&mut kernel, &module.function(unit.function).result_types());
         callees.push(Kernel { inline: *inline, ..kernel });
     }
-    let donation = match options.donated {
-        true => Donation::of_arguments(&types, f.param_types().len()),
+    let donation = match options.donated.contains(&true) {
+        true => Donation::of_arguments(&arguments, &results, &options.donated),
         false => Donation::None,
     };
     let unit = Unit { function: func, donation };

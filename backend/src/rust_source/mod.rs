@@ -126,8 +126,13 @@ pub fn text(
         return Err(Problem::new(Kind::Target, message, help));
     }
     let machine = readable(options.machine);
-    let options =
-        Options { limited: false, profiled: false, donated: false, machine, ..options.clone() };
+    let options = Options {
+        limited: false,
+        profiled: false,
+        donated: Vec::new(),
+        machine,
+        ..options.clone()
+    };
     let (mut program, plan, _) = lowered(module, func, &options, &RUST_SOURCE)?;
     refuse(&program)?;
     let sorts = program.callees.values().map(|kernel| kernel.argsort).collect();

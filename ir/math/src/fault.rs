@@ -139,6 +139,9 @@ faults! {
     RoutineAgain = "routine-again", "budgets compute decompositions again as if they were elementwise", "memory::routines";
     AgainFromWritten = "again-from-written", "a value is computed again from memory that an update has taken over", "random::machine_models";
     TakenEarly = "taken-early", "a result lies over an array of which the iteration still loads an element", "random::machine_models";
+    DonatedEarly = "donated-early", "a result is written to the memory of a donated argument before the last load of the argument", "memory::calls";
+    HeldTaken = "held-taken", "a result takes over the memory of a donated argument of which another handle is alive", "memory::calls";
+    CopyDropped = "copy-dropped", "a donated argument with another handle is not copied to the memory of its result", "memory::calls";
     ResultTaken = "result-taken", "another array lies over a result that is no longer read", "random::machine_models";
     ProductDropped = "product-dropped", "of an array that a product reads or leaves, axes have no memory that loops meet at one index", "random::machine_models";
     TwoOrders = "two-orders", "a product that is read in two orders of axes is written in the first one for both", "laws::filetests";

@@ -282,6 +282,11 @@ fn expand(input: &DeriveInput) -> Result<TokenStream, Error> {
                         out.push(::tapeloom::tree::DataLeaf::tensor(leaf));
                     });
                 }
+                fn owned(&self, visit: &mut dyn FnMut(bool)) {
+                    <Self as ::tapeloom::Tree<#leaf>>::leaves(self, &mut |_| {
+                        visit(<#leaf as ::tapeloom::tree::DataLeaf>::OWNED);
+                    });
+                }
             }
 
             #[automatically_derived]

@@ -7,7 +7,7 @@
 use super::explain::{self, Explanation, Loops, Product};
 use super::program::{self, Engine, Program, Seen};
 use super::report::CallReport;
-use super::sharding::{ARGUMENT, Division};
+use super::sharding::{ARGUMENT, Division, RESULT};
 use crate::Error;
 use crate::prng::with_marks;
 use crate::staging::{array, time_in_transforms};
@@ -48,7 +48,7 @@ pub(super) struct Entry {
     /// The form of the results.
     output: Form,
     limits: Option<Limits>,
-    /// As a part of the key: the arguments whose memory a call takes over. Empty if there are none.
+    /// As a part of the key: for each argument, whether a call may take over its memory. Empty if there are none.
     donated: Vec<bool>,
 }
 
@@ -105,7 +105,7 @@ impl Programs {
         let mut last: Option<&Entry> = None;
         loop {
             let link = rest.first.get_or_init(|| {
-                let differs = |last: &Entry| last.difference(&new.form, &new.types);
+                let differs = |last: &Entry| last.difference(&new.form, &new.types, &new.donated);
                 let why = last.map_or("first call".to_owned(), differs);
                 Box::new(Link { entry: new.clone(), why, rest: Programs::default() })
             });
@@ -163,10 +163,10 @@ impl Entry {
         Ok(Entry { form, types, program, tensors, output, limits, donated: Vec::new() })
     }
 
-    /// Returns whether this program was compiled for arguments of this form and these types.
-    fn takes(&self, given: &dyn CallArgs, leaves: &TensorRefs<'_>) -> bool {
+    /// Returns whether this program was compiled for arguments of this form and these types, with these ones donated.
+    fn takes(&self, given: &dyn CallArgs, leaves: &TensorRefs<'_>, donated: &[bool]) -> bool {
         self.types.len() == leaves.len()
-            && self.donated.is_empty()
+            && *self.donated == *donated
             && (0..leaves.len()).all(|i| self.types[i] == *leaves[i].ty())
             && given.matches(&self.form)
     }
@@ -237,14 +237,14 @@ impl Entry {
         leaves: &TensorRefs<'_>,
         at: Loc,
     ) -> Result<(), Error> {
-        if self.takes(given, leaves) {
+        if self.takes(given, leaves, &[]) {
             return Ok(());
         }
         let problem = Problem::new(
             Kind::Arguments,
             format!(
                 "a program compiled for other arguments: {}",
-                self.difference(&given.form(), &types(leaves))
+                self.difference(&given.form(), &types(leaves), &[])
             ),
             "pass arguments of that kind, or call the `Jit`, which compiles for each kind",
         );
@@ -256,14 +256,35 @@ impl Entry {
         &self.output
     }
 
+    /// Runs the program on arguments that it takes over, and returns the leaves of the results.
+    pub(super) fn run_donating(
+        &self,
+        mut args: Vec<Tensor>,
+        at: Loc,
+    ) -> Result<Vec<Tensor>, Error> {
+        args.extend_from_slice(&self.tensors);
+        let results = self.program.run_donating(args, self.limits.as_ref());
+        results.map_err(|p| Error::at(p, at))
+    }
+
     /// Returns a text that describes the first difference between the arguments of this program and those with the form
-    /// `form` and the types `types`.
-    fn difference(&self, form: &Form, types: &[ArrayType]) -> String {
+    /// `form` and the types `types`, of which the `donated` ones are donated.
+    fn difference(&self, form: &Form, types: &[ArrayType], donated: &[bool]) -> String {
         let mut first = None;
         self.form.differences(form, ARGUMENT, &mut |path, was, is| {
             first.get_or_insert_with(|| format!("`{path}` was {was} and is {is}"));
         });
-        first.unwrap_or_else(|| explain::difference(&form.paths(ARGUMENT), &self.types, types))
+        let is = |donated: &[bool], i| donated.get(i).is_some_and(|donated| *donated);
+        let paths = form.paths(ARGUMENT);
+        let differs = (0..paths.len()).find(|i| is(&self.donated, *i) != is(donated, *i));
+        match (first, differs) {
+            (Some(first), _) => first,
+            (None, Some(i)) if self.types == types => match is(donated, i) {
+                true => format!("`{}` is donated and was not", paths[i]),
+                false => format!("`{}` was donated and is not", paths[i]),
+            },
+            (None, _) => explain::difference(&paths, &self.types, types),
+        }
     }
 }
 
@@ -343,7 +364,7 @@ impl Core {
         closure: &Closure<'_>,
         results: &mut Results,
     ) -> Result<&Form, Error> {
-        let entry = self.program(given, leaves, closure)?;
+        let entry = self.program(given, leaves, &[], closure)?;
         entry.run(leaves, self.at, results)?;
         Ok(&entry.output)
     }
@@ -356,7 +377,7 @@ impl Core {
         closure: &Closure<'_>,
         on: &RunConfig,
     ) -> Result<(Vec<Tensor>, &Form, Statistics), Error> {
-        let entry = self.program(given, leaves, closure)?;
+        let entry = self.program(given, leaves, &[], closure)?;
         let (results, statistics) = entry.simulate(leaves, on, self.at)?;
         Ok((results, &entry.output, statistics))
     }
@@ -415,11 +436,13 @@ impl Core {
         Ok((results, traced.output, profile))
     }
 
-    /// Compiles the closure for these arguments, and returns a description of all stages.
+    /// Compiles the closure for these arguments, of which the `donated` ones are donated, and returns a description of all
+    /// stages.
     pub(super) fn explain(
         &self,
         given: &dyn CallArgs,
         leaves: &TensorRefs<'_>,
+        donated: &[bool],
         closure: &Closure<'_>,
     ) -> Result<Explanation, Error> {
         let types = types(leaves);
@@ -432,7 +455,7 @@ impl Core {
         let boundary = ends.map(|t| array(&t).bytes()).sum();
         let first = program::stage("trace", &traced.module, traced.function, time);
         let mut seen = Seen { stages: vec![first], ..Seen::default() };
-        let product = self.product(traced, boundary, (&given.form(), &types), &mut seen);
+        let product = self.product(traced, boundary, (&given.form(), &types), donated, &mut seen);
         let product = product.map_err(|p| Error::at(p, self.at))?;
         let misses = self.programs.iter().map(|link| link.why.clone()).collect();
         let Seen { stages, simplified, .. } = seen;
@@ -446,6 +469,7 @@ impl Core {
         traced: Traced<Form>,
         boundary: usize,
         arguments: (&Form, &[ArrayType]),
+        donated: &[bool],
         seen: &mut Seen,
     ) -> Result<Product, Problem> {
         #[cfg(feature = "xla")]
@@ -456,15 +480,20 @@ impl Core {
             let report = program::explain_xla(client, module, function, &options, paths, seen)?;
             return Ok(Product::Xla(Box::new(report)));
         }
-        let Traced { module, function, .. } = traced;
-        let options = self.options(self.limits.is_some());
+        let Traced { module, function, output, .. } = traced;
+        let options = Options { donated: donated.to_vec(), ..self.options(self.limits.is_some()) };
         let program = Program::compile(self.compiled(), &options, module, function, Some(seen))?;
         let Program::Native(compiled) = program else {
             return Err(Problem::internal("explained an interpreted program"));
         };
         let (report, loop_trees) =
             (compiled.report().clone(), std::mem::take(&mut seen.loop_trees));
-        Ok(Product::Loops(Box::new(Loops { loop_trees, report, boundary })))
+        let (paths, results) = (arguments.0.paths(ARGUMENT), output.paths(RESULT));
+        let taken: Vec<(usize, usize)> = report.program.entry.donated().collect();
+        let shared: usize = taken.iter().map(|(argument, _)| arguments.1[*argument].bytes()).sum();
+        let donated = taken.iter().map(|(a, r)| (paths[*a].clone(), results[*r].clone())).collect();
+        let boundary = boundary - shared;
+        Ok(Product::Loops(Box::new(Loops { loop_trees, report, boundary, donated })))
     }
 
     /// Returns the number of compiled programs.
@@ -473,7 +502,7 @@ impl Core {
     }
 
     pub(super) fn options(&self, limited: bool) -> Options {
-        let (profiled, donated) = (false, false);
+        let (profiled, donated) = (false, Vec::new());
         let (threads, machine) = (self.threads, self.machine);
         Options { target: self.target.clone(), limited, profiled, donated, threads, machine }
     }
@@ -541,18 +570,30 @@ impl Core {
         Ok((types, output))
     }
 
-    /// Returns the program for these arguments. If there is none yet, compiles it. The list is searched linearly,
-    /// because most closures are called with few kinds of arguments.
+    /// Returns the program for these arguments, of which the `donated` ones are donated. If there is none yet, compiles
+    /// it. The list is searched linearly, because most closures are called with few kinds of arguments.
     pub(super) fn program(
         &self,
         given: &dyn CallArgs,
         leaves: &TensorRefs<'_>,
+        donated: &[bool],
         closure: &Closure<'_>,
     ) -> Result<&Arc<Entry>, Error> {
-        match self.programs.iter().find(|link| link.entry.takes(given, leaves)) {
+        match self.programs.iter().find(|link| link.entry.takes(given, leaves, donated)) {
             Some(link) => Ok(&link.entry),
-            None => self.prepare(given.form(), types(leaves), Vec::new(), closure),
+            None => self.prepare(given.form(), types(leaves), donated.to_vec(), closure),
         }
+    }
+
+    /// Returns which arguments are donated to a program if the caller donates the `owned` ones. If the engine takes over no
+    /// memory, there are none, and the call shares the program of other calls.
+    pub(super) fn donated(&self, mut owned: SmallVec<[bool; 8]>) -> SmallVec<[bool; 8]> {
+        let compiled = matches!(self.engine, Engine::Native | Engine::Relaxed);
+        let takes_over = compiled && matches!(self.target, Target::Native(_));
+        if !takes_over || !owned.contains(&true) {
+            owned.clear();
+        }
+        owned
     }
 
     fn prepare(
@@ -590,29 +631,13 @@ impl Core {
             return Ok((program, Vec::new()));
         }
         let Traced { module, function, tensors, .. } = traced;
-        let options =
-            Options { donated: !donated.is_empty(), ..self.options(self.limits.is_some()) };
+        let options = Options { donated: donated.to_vec(), ..self.options(self.limits.is_some()) };
         Ok((Program::compile(self.engine, &options, module, function, None)?, tensors))
     }
 
-    /// Runs the program on arguments that it takes over, so that machine code can write results to their memory.
-    pub(super) fn call_donating(
-        &self,
-        form: Form,
-        leaves: Vec<Tensor>,
-        closure: &Closure<'_>,
-    ) -> Result<(Vec<Tensor>, &Form), Error> {
-        let types: Vec<ArrayType> = leaves.iter().map(|x| x.ty().clone()).collect();
-        let machine_code = matches!(self.target, Target::Native(_));
-        let donated = if machine_code { vec![true; leaves.len()] } else { Vec::new() };
-        let entry = self.program_donating(form, types, donated, closure)?;
-        let mut args = leaves;
-        args.extend_from_slice(&entry.tensors);
-        let results = entry.program.run_donating(args, entry.limits.as_ref());
-        Ok((results.map_err(|p| Error::at(p, self.at))?, &entry.output))
-    }
-
-    /// Returns the program that takes over the memory of the `donated` arguments. If there is none yet, compiles it.
+    /// Returns the program that takes over the memory of the `donated` arguments on devices of XLA. If there is none yet,
+    /// compiles it.
+    #[cfg(feature = "xla")]
     fn program_donating(
         &self,
         form: Form,

@@ -111,8 +111,10 @@ pub(super) enum Product {
 pub(super) struct Loops {
     pub(super) loop_trees: String,
     pub(super) report: Report,
-    /// The size of the arguments and results in bytes.
+    /// The size of the arguments and results in bytes. Memory of donated arguments is counted once.
     pub(super) boundary: usize,
+    /// For each donated argument whose memory a result takes over: the paths of the argument and of the result.
+    pub(super) donated: Vec<(String, String)>,
 }
 
 static NO_VECTORS: LazyLock<Vectors> = LazyLock::new(Vectors::default);
@@ -340,6 +342,12 @@ impl Explanation {
         }
     }
 
+    /// Returns, for a program that takes over arguments ([`Jit::explain_donating`](crate::Jit::explain_donating)), each
+    /// argument whose memory a result takes over: the paths of the argument and of the result.
+    pub fn donated(&self) -> &[(String, String)] {
+        self.loops().map_or(&[], |loops| &loops.donated)
+    }
+
     /// Returns the time of each stage: `trace` (the closure alone), `transform` (derivatives and batching during
     /// tracing), each pass, `lower` (to kernels) and `code` (to machine code); for XLA, `text` and `XLA` at the end.
     pub fn timings(&self) -> Vec<(&'static str, Duration)> {
@@ -393,6 +401,9 @@ impl Explanation {
         }
         writeln!(f, "== steps\n{}", self.steps().trim_end())?;
         writeln!(f, "== memory\n{}", self.memory_plan().trim_end())?;
+        for (argument, result) in self.donated() {
+            writeln!(f, "{result} is in the memory of {argument}")?;
+        }
         writeln!(f, "{} bytes at most, arguments and results included", self.peak_bytes())
     }
 }

@@ -39,13 +39,16 @@ use self::core::{CallArgs, Core, Entry};
 use crate::function::Function;
 use crate::staging::apply;
 use crate::transform::call_once_traced;
-use crate::tree::{Args, Form, Leaf, TensorRefs, Tree, flatten, leaf_paths};
+#[cfg(feature = "xla")]
+use crate::tree::Leaf;
+use crate::tree::{Args, Form, TensorRefs, Tree, flatten, leaf_paths};
 use crate::var::caller;
 use crate::{Error, Var};
 use program::Engine;
 use sharding::{ARGUMENT, RESULT};
 use smallvec::SmallVec;
 use std::any::Any;
+use std::borrow::Cow;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use tapeloom_backend::accelerator::{RunConfig, Statistics};
@@ -74,6 +77,13 @@ impl<A: Tree<Var>> TypedArgs<'_, A> {
         let mut leaves = TensorRefs::new();
         self.0.tensors(&mut leaves);
         leaves
+    }
+
+    /// Returns for each leaf whether the arguments own it.
+    fn owned(&self) -> SmallVec<[bool; 8]> {
+        let mut owned = SmallVec::new();
+        self.0.owned(&mut |is| owned.push(is));
+        owned
     }
 }
 
@@ -136,6 +146,7 @@ fn run_into<B: Tree<Var>>(
 
 /// Returns the structure of a tree with leaves of type `L` as that of the same tree with leaves of type [`Var`]. Both are
 /// the same type, which the trait cannot state, so this function downcasts.
+#[cfg(feature = "xla")]
 fn structure_of<A: Tree<Var>, L: Leaf>(
     structure: &<A::With<L> as Tree<L>>::Structure,
 ) -> Result<&A::Structure, Problem> {
@@ -355,14 +366,15 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
         let (given, at) = (TypedArgs(&args), self.core.at);
         let mut leaves = TensorRefs::new();
         args.tensors(&mut leaves);
-        let entry = self.core.program(&given, &leaves, &at_args(&self.f, &args, at))?;
+        let entry = self.core.program(&given, &leaves, &[], &at_args(&self.f, &args, at))?;
         run_into::<B>(entry, &leaves, at, results)
     }
 
-    /// Runs the program on arguments that it takes over, and updates them in place: the n-th result of a shape and dtype
-    /// may be written to the memory of the n-th argument of this shape and dtype. The memory of an argument is reused if
-    /// no other handle of the tensor is alive; otherwise the argument is copied, and keeps its elements. To keep an
-    /// argument, pass a clone of its handle. Results have the same bits as those of [`Jit::call`].
+    /// Runs the program on arguments that it takes over, and updates them in place. Tensors are donated if they are passed
+    /// by value, and kept if they are passed by reference. The n-th result of a shape and dtype may be written to the memory
+    /// of the n-th donated argument of this shape and dtype. If another handle of a donated tensor is alive, such as a
+    /// clone, a reshaped tensor, or one that the closure captured, the tensor is copied first and keeps its elements.
+    /// Results have the same bits as those of [`Jit::call`].
     ///
     /// So a training step needs memory for one set of parameters:
     ///
@@ -374,7 +386,7 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
     /// let mut w = Tensor::zeros(&[1000], Dtype::F64)?;
     /// # let memory = w.address();
     /// for _ in 0..10 {
-    ///     w = step.call_donating((w, x.clone()))?;
+    ///     w = step.call_donating((w, &x))?;
     /// }
     /// # assert!(w.to_vec::<f64>()?[0] > 0.0);
     /// # if cfg!(feature = "native") {
@@ -386,12 +398,16 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
     /// A result takes over the memory of an argument if the program does not read the argument's elements later than it
     /// writes those of the result: in elementwise updates, in loops whose carry begins with the argument, and in updates
     /// of a part of the argument, such as [`at`](Var::at). The results of elementwise updates of a few elements are new
-    /// tensors. Only machine code takes over memory; other engines drop the arguments after the call.
+    /// tensors. [`Jit::explain_donating`] lists the arguments whose memory is taken over. Only machine code takes over
+    /// memory; other engines drop donated arguments after the call.
+    ///
+    /// The program for donated arguments is another one than that of [`Jit::call`], and is compiled at the first call.
     ///
     /// # Errors
-    /// As [`Jit::call`]. The arguments are lost if the call fails.
+    /// As [`Jit::call`]. Donated arguments are lost if the call fails, also if it fails before it runs, as with a wrong
+    /// shape; clones and arguments passed by reference are unchanged. Pass a clone if a failed call is to be repeated.
     ///
-    /// An argument cannot be used after it was given to a call:
+    /// A donated argument cannot be used after the call:
     ///
     /// ```compile_fail,E0382
     /// # use tapeloom::prelude::*;
@@ -406,26 +422,16 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
     /// Source: donated arguments in JAX, which are named by their numbers, and are no longer valid after the call.
     #[doc(alias = "donate")]
     #[doc(alias = "donate_argnums")]
-    pub fn call_donating(&self, args: A::With<Tensor>) -> Result<B::With<Tensor>, Error> {
-        let (structure, leaves) = flatten(&args);
-        // From here on, `leaves` has the only handles of the arguments, unless the caller has others.
+    pub fn call_donating(&self, args: impl Args<A>) -> Result<B::With<Tensor>, Error> {
+        let (given, at) = (TypedArgs(&args), self.core.at);
+        let mut leaves = TensorRefs::new();
+        args.tensors(&mut leaves);
+        let donated = self.core.donated(given.owned());
+        let entry = self.core.program(&given, &leaves, &donated, &at_args(&self.f, &args, at))?;
+        let operands = leaves.into_iter().map(Cow::into_owned).collect();
+        // From here on, `operands` has the only handles of the arguments, unless the caller has others.
         drop(args);
-        let structure = structure_of::<A, Tensor>(&structure)?;
-        let (form, closure) = self.for_structure(structure);
-        let (results, output) = self.core.call_donating(form, leaves, &closure)?;
-        tree_of::<B>(output, results)
-    }
-
-    /// Returns the form of arguments with this structure, and the closure as a function of their handles.
-    fn for_structure<'a>(
-        &'a self,
-        structure: &'a A::Structure,
-    ) -> (Form, impl Fn(&[Handle]) -> (Vec<Handle>, Form) + 'a) {
-        let closure = move |handles: &[Handle]| {
-            let (results, output) = apply(&|x| (self.f)(x), structure, handles, self.core.at);
-            (results, Form::of::<B>(&output))
-        };
-        (Form::of::<A>(structure), closure)
+        tree_of::<B>(entry.output(), entry.run_donating(operands, at)?)
     }
 
     /// Copies arguments to the devices of XLA on which the program runs, as arguments of [`Jit::call_on_device`]. Each device
@@ -486,7 +492,11 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
             leaves.push(x);
             donated.push(x.is_unique());
         });
-        let (form, closure) = self.for_structure(structure);
+        let closure = |handles: &[Handle]| {
+            let (results, output) = apply(&|x| (self.f)(x), structure, handles, self.core.at);
+            (results, Form::of::<B>(&output))
+        };
+        let form = Form::of::<A>(structure);
         let (results, output) = self.core.on_device(form, &leaves, donated, &closure)?;
         let Some(structure) = output.structure::<B>() else {
             return Err(Problem::internal("results of another type").into());
@@ -514,7 +524,7 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
     pub fn compile(&self, args: impl Args<A>) -> Result<Compiled<A, B>, Error> {
         let (given, at) = (TypedArgs(&args), self.core.at);
         let closure = at_args(&self.f, &args, at);
-        let entry = self.core.program(&given, &given.leaves(), &closure)?.clone();
+        let entry = self.core.program(&given, &given.leaves(), &[], &closure)?.clone();
         Ok(Compiled { entry, at, signature: PhantomData })
     }
 
@@ -897,7 +907,31 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
     #[doc(alias = "make_jaxpr")]
     pub fn explain(&self, args: impl Args<A>) -> Result<Explanation, Error> {
         let given = TypedArgs(&args);
-        self.core.explain(&given, &given.leaves(), &at_args(&self.f, &args, self.core.at))
+        self.core.explain(&given, &given.leaves(), &[], &at_args(&self.f, &args, self.core.at))
+    }
+
+    /// Describes the compilation for [`Jit::call_donating`] with these arguments, as [`Jit::explain`] does for
+    /// [`Jit::call`]. [`Explanation::donated`] lists the results in the memory of arguments, and
+    /// [`peak_bytes`](Explanation::peak_bytes) counts this memory once.
+    ///
+    /// # Errors
+    /// As [`Jit::call`].
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let step = jit(|(w, x): (Var, Var)| ((w * x).sum(), w - 0.1 * x));
+    /// let (w, x) = (Tensor::full(&[1000], 1.0)?, Tensor::full(&[1000], 2.0)?);
+    /// let e = step.explain_donating((w.clone(), &x))?;
+    /// # if cfg!(feature = "native") {
+    /// assert_eq!(e.donated(), [("argument.0".to_owned(), "result.1".to_owned())]);
+    /// assert_eq!(e.peak_bytes(), step.explain((&w, &x))?.peak_bytes() - 8000);
+    /// # }
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    pub fn explain_donating(&self, args: impl Args<A>) -> Result<Explanation, Error> {
+        let (given, closure) = (TypedArgs(&args), at_args(&self.f, &args, self.core.at));
+        let donated = self.core.donated(given.owned());
+        self.core.explain(&given, &given.leaves(), &donated, &closure)
     }
 
     /// Calls the closure inside a trace. It is traced once for each kind of arguments in that trace. Each use is a call

@@ -38,6 +38,11 @@ pub trait Args<A: Tree<Var>> {
 
     /// Appends the leaves, in order.
     fn tensors<'a>(&'a self, out: &mut TensorRefs<'a>);
+
+    /// Visits the leaves in order, and states for each of them whether the arguments own it. A call of
+    /// [`Jit::call_donating`](crate::Jit::call_donating) may overwrite the tensors that its arguments own, and keeps
+    /// those that are references.
+    fn owned(&self, visit: &mut dyn FnMut(bool));
 }
 
 impl<A: Tree<Var>, T: Args<A> + ?Sized> Args<A> for &T {
@@ -50,6 +55,9 @@ impl<A: Tree<Var>, T: Args<A> + ?Sized> Args<A> for &T {
     fn tensors<'a>(&'a self, out: &mut TensorRefs<'a>) {
         (**self).tensors(out);
     }
+    fn owned(&self, visit: &mut dyn FnMut(bool)) {
+        (**self).owned(&mut |_| visit(false));
+    }
 }
 
 impl Args<Var> for Tensor {
@@ -59,6 +67,9 @@ impl Args<Var> for Tensor {
     }
     fn tensors<'a>(&'a self, out: &mut TensorRefs<'a>) {
         out.push(Cow::Borrowed(self));
+    }
+    fn owned(&self, visit: &mut dyn FnMut(bool)) {
+        visit(true);
     }
 }
 
@@ -72,6 +83,9 @@ macro_rules! leaf_data {
             fn tensors<'a>(&'a self, out: &mut TensorRefs<'a>) {
                 let $x = self;
                 out.push(Cow::Owned($tensor));
+            }
+            fn owned(&self, visit: &mut dyn FnMut(bool)) {
+                visit(true);
             }
         }
     )*};
@@ -98,6 +112,7 @@ impl Args<()> for () {
         true
     }
     fn tensors<'a>(&'a self, _: &mut TensorRefs<'a>) {}
+    fn owned(&self, _: &mut dyn FnMut(bool)) {}
 }
 
 impl<A: Tree<Var>, T: Args<A>> Args<Box<A>> for Box<T> {
@@ -109,6 +124,9 @@ impl<A: Tree<Var>, T: Args<A>> Args<Box<A>> for Box<T> {
     }
     fn tensors<'a>(&'a self, out: &mut TensorRefs<'a>) {
         (**self).tensors(out);
+    }
+    fn owned(&self, visit: &mut dyn FnMut(bool)) {
+        (**self).owned(visit);
     }
 }
 
@@ -128,6 +146,11 @@ impl<A: Tree<Var>, T: Args<A>> Args<Option<A>> for Option<T> {
             a.tensors(out);
         }
     }
+    fn owned(&self, visit: &mut dyn FnMut(bool)) {
+        if let Some(a) = self {
+            a.owned(visit);
+        }
+    }
 }
 
 impl<A: Tree<Var>, T: Args<A>> Args<Vec<A>> for [T] {
@@ -142,6 +165,11 @@ impl<A: Tree<Var>, T: Args<A>> Args<Vec<A>> for [T] {
             a.tensors(out);
         }
     }
+    fn owned(&self, visit: &mut dyn FnMut(bool)) {
+        for a in self {
+            a.owned(visit);
+        }
+    }
 }
 
 impl<A: Tree<Var>, T: Args<A>> Args<Vec<A>> for Vec<T> {
@@ -153,6 +181,9 @@ impl<A: Tree<Var>, T: Args<A>> Args<Vec<A>> for Vec<T> {
     }
     fn tensors<'a>(&'a self, out: &mut TensorRefs<'a>) {
         self.as_slice().tensors(out);
+    }
+    fn owned(&self, visit: &mut dyn FnMut(bool)) {
+        self.as_slice().owned(visit);
     }
 }
 
@@ -166,6 +197,9 @@ impl<A: Tree<Var>, T: Args<A>, const N: usize> Args<Vec<A>> for [T; N] {
     fn tensors<'a>(&'a self, out: &mut TensorRefs<'a>) {
         self.as_slice().tensors(out);
     }
+    fn owned(&self, visit: &mut dyn FnMut(bool)) {
+        self.as_slice().owned(visit);
+    }
 }
 
 impl<A: Tree<Var>, T: Args<A>, const N: usize> Args<[A; N]> for [T; N] {
@@ -178,6 +212,11 @@ impl<A: Tree<Var>, T: Args<A>, const N: usize> Args<[A; N]> for [T; N] {
     fn tensors<'a>(&'a self, out: &mut TensorRefs<'a>) {
         for a in self {
             a.tensors(out);
+        }
+    }
+    fn owned(&self, visit: &mut dyn FnMut(bool)) {
+        for a in self {
+            a.owned(visit);
         }
     }
 }
@@ -196,6 +235,11 @@ impl<A: Tree<Var>, T: Args<A>> Args<BTreeMap<String, A>> for BTreeMap<String, T>
             a.tensors(out);
         }
     }
+    fn owned(&self, visit: &mut dyn FnMut(bool)) {
+        for a in self.values() {
+            a.owned(visit);
+        }
+    }
 }
 
 macro_rules! tuple {
@@ -209,6 +253,9 @@ macro_rules! tuple {
             }
             fn tensors<'a>(&'a self, out: &mut TensorRefs<'a>) {
                 $(self.$i.tensors(out);)+
+            }
+            fn owned(&self, visit: &mut dyn FnMut(bool)) {
+                $(self.$i.owned(visit);)+
             }
         }
     };

@@ -31,6 +31,10 @@ pub trait DataLeaf: Leaf {
     /// Returns the leaf as a tensor.
     #[doc(hidden)]
     fn tensor(&self) -> Cow<'_, Tensor>;
+
+    /// Whether the leaf is no reference ([`Args::owned`](crate::Args::owned)).
+    #[doc(hidden)]
+    const OWNED: bool;
 }
 
 macro_rules! leaf {
@@ -116,6 +120,7 @@ fn number(dtype: Dtype, one: bool) -> Literal {
 }
 
 impl DataLeaf for Tensor {
+    const OWNED: bool = true;
     fn tensor(&self) -> Cow<'_, Tensor> {
         Cow::Borrowed(self)
     }
@@ -130,6 +135,7 @@ leaf! {
 }
 
 impl DataLeaf for &Tensor {
+    const OWNED: bool = false;
     fn tensor(&self) -> Cow<'_, Tensor> {
         Cow::Borrowed(self)
     }
@@ -143,6 +149,7 @@ macro_rules! number {
         }
 
         impl DataLeaf for $t {
+            const OWNED: bool = true;
             fn tensor(&self) -> Cow<'_, Tensor> {
                 Cow::Owned(Tensor::scalar(*self))
             }

@@ -59,13 +59,17 @@
 //! - `threads_NAME_N_ms`: calls of programs on N threads, and `threads_NAME_ratio`, the time on one thread over that on
 //!   two; `tests/peers/threads.py` prints the same rows for JAX. More words choose programs by their names;
 //!
+//! - `adam_N_{call,into,donating}_ns`: a step of Adam on N parameters in f32, in nanoseconds per parameter, with new
+//!   results, with results in the memory of the step before, and with donated arguments; `adam_N_moved`, the number of
+//!   arrays of N numbers that are not in the memory of the donated arguments. `tests/peers/adam.py` prints the same rows for JAX;
+//!
 //! - `xla_PROGRAM_SIZE_us`: a program on the plugin of XLA that `TAPELOOM_PJRT_PLUGIN` names, on one device, with arguments
 //!   and results on the device, and `xla_PROGRAM_SIZE_native_us` on tapeloom's own engine; `xla_call_N_us`: calls of a
 //!   program that adds 1 to N numbers, one after the other. `tests/peers/xla.py` prints the same rows for JAX on the same
 //!   plugin. More words choose rows by parts of their names. Without a plugin there are no rows;
 //!
-//! `bench transformer fit` measures only the named groups: scalar, unrolled, gradbench, fit, transformer, threads, iterations,
-//! ode, while, rnn, pages, layouts, refs, record, linalg, equations, networks, vectors, wide, suite, xla; and native, which
+//! `bench transformer fit` measures only the named groups: scalar, adam, unrolled, gradbench, fit, transformer, threads,
+//! iterations, ode, while, rnn, pages, layouts, refs, record, linalg, equations, networks, vectors, wide, suite, xla; and native, which
 //! is measured only if it is named, since it takes minutes and gigabytes. A further word restricts the groups suite and
 //! native to the kernels with that word in their names: `bench suite lenet`.
 //!
@@ -163,12 +167,13 @@ type Group = (&'static str, fn(Print<'_>) -> Outcome<()>);
 /// Groups that are measured only if the command line names them, because they take minutes.
 const LONG: [&str; 1] = ["native"];
 
-const GROUPS: [Group; 23] = [
+const GROUPS: [Group; 24] = [
     ("scalar", |print| {
         print("scalar_grad_call_ns", scalar_call()?, "ns");
         print("scalar_grad_call_into_ns", scalar_call_into()?, "ns");
         Ok(())
     }),
+    ("adam", adam_steps),
     ("unrolled", |print| {
         for n in [1_000, 10_000, 100_000] {
             let stages = unrolled(n)?;
@@ -1077,6 +1082,58 @@ fn scalar_call_into() -> Outcome<f64> {
         Ok(())
     };
     Ok(1e9 * median(101, 10_000, call)?)
+}
+
+/// Measures steps of Adam that allocate new results, that write to results of the step before, and that update donated
+/// arguments in place.
+fn adam_steps(print: Print<'_>) -> Outcome<()> {
+    let adam = optim::adam(1e-3);
+    let init = jit(|w: Var| (w, adam.init(&w)));
+    let step = jit(|((w, state), x): ((Var, optim::State<optim::Adam, Var>), Var)| {
+        let slope = grad(|w: Var| (w * x - 1.0).square().mean())(w);
+        adam.step(&slope, &state, &w)
+    });
+    for n in [10_000, 100_000, 1_000_000, 10_000_000] {
+        let (w, x) = (Tensor::zeros(&[n], Dtype::F32)?, Tensor::full(&[n], 2.0_f32)?);
+        let mut now = init.call(&w)?;
+        let (mut before, mut next) = (now.clone(), step.call((&now, &x))?);
+        let mut donated = Some(step.call((&now, &x))?);
+        let addresses = |state: &Option<_>| {
+            let mut all = Vec::new();
+            Tree::<Tensor>::leaves(state, &mut |x: &Tensor| {
+                if x.elements() == n {
+                    all.push(x.address());
+                }
+            });
+            all
+        };
+        let memory = addresses(&donated);
+        let mut times = [Vec::new(), Vec::new(), Vec::new()];
+        let batch = (3_000_000 / n).max(1);
+        // Run the kinds of calls in turns, so that a change of the machine's speed affects all of them alike.
+        for _ in 0..9 {
+            times[0].push(median(1, batch, || {
+                now = step.call((&now, &x))?;
+                Ok(())
+            })?);
+            times[1].push(median(1, batch, || {
+                step.call_into((&before, &x), &mut next)?;
+                std::mem::swap(&mut before, &mut next);
+                Ok(())
+            })?);
+            times[2].push(median(1, batch, || {
+                let state = donated.take().ok_or("a step failed")?;
+                donated = Some(step.call_donating((state, &x))?);
+                Ok(())
+            })?);
+        }
+        for (name, times) in ["call", "into", "donating"].iter().zip(times) {
+            print(&format!("adam_{n}_{name}_ns"), 1e9 * middle(times) / n as f64, "ns");
+        }
+        let moved = memory.iter().zip(addresses(&donated)).filter(|(a, b)| **a != *b).count();
+        print(&format!("adam_{n}_moved"), moved as f64, "1");
+    }
+    Ok(())
 }
 
 /// Applies `n` scalar operations to `x`, unrolled by a loop in Rust.

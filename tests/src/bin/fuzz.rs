@@ -2,7 +2,7 @@
 //! all engines, passes and text. `fuzz --planned N [--seed S]` checks N programs with loops under policies and
 //! budgets ([`tapeloom_tests::random_loops`]), and `fuzz --machines N [--seed S]` runs N such programs on simulated
 //! machines. `fuzz --pieces N` and `fuzz --nests N` compare one thread and several threads, on programs without and with
-//! loops, `fuzz --recurrences N` loops over batches in pieces and whole ([`tapeloom_tests::random_batches`]), and
+//! loops, `fuzz --donated N` and `fuzz --donated-loops N` calls with and without donated arguments, `fuzz --recurrences N` loops over batches in pieces and whole ([`tapeloom_tests::random_batches`]), and
 //! `fuzz --chunks N` batches of loops of different lengths ([`tapeloom_tests::random_chunks`]).
 //! `fuzz --callers N [--seconds T]` compiles N programs, which sixteen threads call at the same time for T
 //! seconds.
@@ -38,9 +38,15 @@ struct Family {
     show: fn(u64) -> String,
 }
 
-const FAMILIES: [Family; 7] = [
+const FAMILIES: [Family; 9] = [
     Family { flag: "--cases", failure: |seed| failure(seed, everything), show: recipe },
     Family { flag: "--pieces", failure: |seed| failure(seed, fuzz::pieces), show: recipe },
+    Family { flag: "--donated", failure: |seed| failure(seed, fuzz::donated), show: recipe },
+    Family {
+        flag: "--donated-loops",
+        failure: |seed| random_loops::failure(Program::draw(seed), seed, random_loops::donated),
+        show: |seed| format!("{:?}", Program::draw(seed)),
+    },
     Family {
         flag: "--nests",
         failure: |seed| random_loops::failure(Program::draw(seed), seed, random_loops::pieces),

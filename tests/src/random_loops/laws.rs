@@ -466,3 +466,36 @@ pub fn pieces(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
     }
     Ok(())
 }
+
+/// A step of descent has the same bits and effects if its argument is donated, on one and on several threads, and if another
+/// handle of the argument is alive.
+pub fn donated(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
+    let policy = about(&policy(rng), &program.steps);
+    let log = Listener::default();
+    let f = Rc::new(checkpoint(meaning(Rc::new(program.clone()), log.clone(), false), policy));
+    let machine = MachineModel { piece_operations: 1, pieces: 3, ..MachineModel::MEASURED };
+    let step = move |x: Var| {
+        let f = f.clone();
+        let (y, slope) = value_and_grad(move |x| f(x))(x);
+        (y, x - 0.1 * slope)
+    };
+    let x = program.argument();
+    let own = || {
+        let mut own = x.clone();
+        own.unshare();
+        own
+    };
+    for threads in [1, 2] {
+        let step = jit(step.clone()).machine(machine).threads(threads);
+        let Some((want, heard)) = outcome(&step, &x, &log)? else { return Ok(()) };
+        let before = own();
+        for donated in [own(), x.clone()] {
+            let (y, next) = step.call_donating(donated)?;
+            let wrong = |e| format!("donated, {threads} threads: {e}");
+            Agreement::Exact.check_all(&[y, next], &want).map_err(wrong)?;
+            Agreement::Exact.check_heard(&log.take(), &heard).map_err(wrong)?;
+        }
+        Agreement::Exact.check(&x, &before)?;
+    }
+    Ok(())
+}

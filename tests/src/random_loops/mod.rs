@@ -23,7 +23,8 @@ mod meaning;
 mod program;
 
 pub use laws::{
-    budgets, figures, gradient_under, growth, on_xla, orders, pieces, policies, policy_of, rounding,
+    budgets, donated, figures, gradient_under, growth, on_xla, orders, pieces, policies, policy_of,
+    rounding,
 };
 pub use machines::machines;
 pub use program::{Iterations, Nest, Program, Step};

@@ -48,6 +48,11 @@ fn policies_change_no_bit() {
 }
 
 #[test]
+fn donated_arguments_change_no_bit() {
+    for_all(Sweep::Donated, fuzz::donated);
+}
+
+#[test]
 fn recordings_are_their_programs() {
     for_all(Sweep::Recordings, fuzz::recordings);
 }

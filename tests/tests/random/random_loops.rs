@@ -27,6 +27,11 @@ fn programs_of_xla_have_the_same_effects() {
 }
 
 #[test]
+fn donated_arguments_change_no_bit() {
+    for_all(Sweep::DonatedLoops, Program::draw, random_loops::donated);
+}
+
+#[test]
 fn threads_change_no_bit() {
     for_all(Sweep::Pieces, Program::draw, random_loops::pieces);
 }

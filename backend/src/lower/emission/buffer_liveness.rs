@@ -153,7 +153,8 @@ impl Liveness {
                 let may = result.get(&self.memory_owner(y)).and_then(|n| partners.get(n));
                 let donated = may.into_iter().flatten().find(|p| {
                     arguments.get(*p).is_some_and(|(x, old)| {
-                        graph.nodes[*x].ty == *ty && old.index == new.index && old.last_load < store
+                        let loaded = old.last_load < store || planted(Fault::DonatedEarly);
+                        graph.nodes[*x].ty == *ty && old.index == new.index && loaded
                     })
                 });
                 let donated = donated.and_then(|p| arguments.swap_remove(p)).map(|(x, _)| x);

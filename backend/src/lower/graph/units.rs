@@ -57,14 +57,14 @@ pub(crate) enum Donation {
 }
 
 impl Donation {
-    /// Returns the donation of a program's arguments: the n-th result of a type may lie in the memory of the n-th
-    /// argument of this type. The arguments come first in `types`, which has `params` of them.
-    pub(crate) fn of_arguments(types: &[Type], params: usize) -> Donation {
+    /// Returns the donation of a program's arguments: the n-th result of a type may lie in the memory of the n-th donated
+    /// argument of this type. `donated` states whether the arguments from the first one on are donated.
+    pub(crate) fn of_arguments(arguments: &[Type], results: &[Type], donated: &[bool]) -> Donation {
         let mut waiting: BTreeMap<&Type, VecDeque<usize>> = BTreeMap::new();
-        for (p, ty) in types[..params].iter().enumerate() {
+        for (p, (ty, _)) in arguments.iter().zip(donated).enumerate().filter(|(_, (_, d))| **d) {
             waiting.entry(ty).or_default().push_back(p);
         }
-        let results = types[params..].iter().enumerate();
+        let results = results.iter().enumerate();
         let pairs = results.filter_map(|(n, ty)| Some((waiting.get_mut(ty)?.pop_front()?, n)));
         Donation::Arguments(pairs.collect())
     }
