@@ -59,7 +59,7 @@ enum Write {
     Whole(Vec<Around>),
     Part {
         address: Address,
-        reach: SmallVec<[(usize, i64); 4]>,
+        reach: Vec<(usize, i64)>,
         around: Vec<Around>,
     },
 }
