@@ -39,9 +39,7 @@ use self::core::{CallArgs, Core, Entry};
 use crate::function::Function;
 use crate::staging::apply;
 use crate::transform::call_once_traced;
-#[cfg(feature = "xla")]
-use crate::tree::Leaf;
-use crate::tree::{Args, Form, TensorRefs, Tree, flatten, leaf_paths};
+use crate::tree::{Args, Form, Leaf, TensorRefs, Tree, flatten, leaf_paths};
 use crate::var::caller;
 use crate::{Error, Var};
 use program::Engine;
