@@ -219,10 +219,15 @@ impl Generator<'_> {
                 let vars = self.folded.clone();
                 if lanes && !vars.is_empty() {
                     let var = self.r.of(&vars);
-                    let value = self.value(self.k.vars[var]);
+                    let dtype = self.k.vars[var];
+                    let value = self.value(dtype);
                     // Each variable is always folded by the same code, because its partial values start with the
                     // neutral element of that code.
-                    let code = [Code::Add, Code::Max, Code::Min][var.index() % 3];
+                    let codes = match dtype {
+                        Dtype::Bool => [Code::And, Code::Or, Code::Max],
+                        _ => [Code::Add, Code::Max, Code::Min],
+                    };
+                    let code = codes[var.index() % 3];
                     body.push(Stmt::Fold { var, code, value });
                 }
             }
@@ -272,8 +277,7 @@ impl Generator<'_> {
         let (mut body, outer) = (Vec::new(), self.folded.clone());
         if lanes {
             self.before = vars;
-            self.folded =
-                self.vars.iter().copied().filter(|v| self.k.vars[*v] != Dtype::Bool).collect();
+            self.folded = self.vars.clone();
             // Sometimes generate more values than vector registers, and more arrays than registers for pointers.
             let most = self.r.of(&[14, 14, 14, 90]);
             for _ in 0..2 + self.r.below(most) {

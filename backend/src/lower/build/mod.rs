@@ -381,7 +381,8 @@ impl Flatten<'_> {
 impl Flatten<'_> {
     /// Emits the first position of the extremum along a long axis, `min { i : x[i] = max x }` (or `min x`), as two
     /// vectorized reductions: the extremum, then the smallest position. If there is a nan, the position is that of the
-    /// first nan.
+    /// first nan. The extremum of truths is known, so one reduction looks for it: `min { i : x[i] }`, or 0 if there is
+    /// none.
     fn search(
         &mut self,
         x: Source,
@@ -402,6 +403,17 @@ impl Flatten<'_> {
             let node = Node::new(kind, SmallVec::from_slice(operands), ty, name, origin);
             Source::Node(self.graph.nodes.push(node))
         };
+        let beyond = Source::Literal(Literal::i64(shape[axis] as i64));
+        if dtype == Dtype::Bool {
+            let places = NodeKind::Movement(Movement::Iota { axis });
+            let places = node(places, &[], Dtype::I64, &shape);
+            let chosen = if largest { [x, places, beyond] } else { [x, beyond, places] };
+            let chosen = node(NodeKind::Map(Code::Select), &chosen, Dtype::I64, &shape);
+            let place = node(fold(Code::Min, Dtype::I64), &[chosen], Dtype::I64, &rest);
+            let found = node(NodeKind::Map(Code::Lt), &[place, beyond], Dtype::Bool, &rest);
+            let chosen = [found, place, Source::Literal(Literal::i64(0))];
+            return node(NodeKind::Map(Code::Select), &chosen, Dtype::I64, &rest);
+        }
         let most = node(fold(code, dtype), &[x], dtype, &rest);
         let axes = (0..rank).filter(|a| *a != axis).map(|a| AxisMap::shifted(a, 0)).collect();
         let most = node(view(vec![Piece { operand: 0, axes }]), &[most], dtype, &shape);
@@ -411,7 +423,6 @@ impl Flatten<'_> {
             found = node(NodeKind::Map(Code::Or), &[found, nan], Dtype::Bool, &shape);
         }
         let place = node(NodeKind::Movement(Movement::Iota { axis }), &[], Dtype::I64, &shape);
-        let beyond = Source::Literal(Literal::i64(shape[axis] as i64));
         let chosen = [found, place, beyond];
         let place = node(NodeKind::Map(Code::Select), &chosen, Dtype::I64, &shape);
         node(fold(Code::Min, Dtype::I64), &[place], Dtype::I64, &rest)

@@ -225,10 +225,12 @@ impl Select<'_> {
         new: &Val,
         old: &Val,
     ) -> Result<Val, Refused> {
-        let (Some(lane), Some(strip)) = (lane(dtype), self.lanes) else {
-            return Err(Refused("a truth is folded"));
+        let Some(strip) = self.lanes else {
+            return Err(Refused("a fold outside of lanes has a last vector"));
         };
-        let to = self.pick(Ty { lane, n: strip.n }, mask, new.at(0), old.at(0));
+        self.uniform = false;
+        let ty = Ty { lane: lane(dtype).unwrap_or(Lane::I32), n: strip.n };
+        let to = self.select(dtype, ty, mask, new.at(0), old.at(0));
         Ok(Val { regs: smallvec![to], uniform: false })
     }
 
@@ -241,7 +243,7 @@ impl Select<'_> {
         n: usize,
         x: &Val,
     ) -> Result<Val, Refused> {
-        let Some(lane) = lane(dtype) else { return Err(Refused("a truth is folded")) };
+        let Some(lane) = lane(dtype) else { return self.combine_truths(code, n, x) };
         self.uniform = false;
         let mut regs: Vec<Reg> = x.regs.to_vec();
         if planted(Fault::LaneOrder) && regs.len() > 1 {
@@ -270,6 +272,33 @@ impl Select<'_> {
         let to = self.vector();
         self.push(Inst::Broadcast { lane, to, x: last });
         Ok(Val::one(to))
+    }
+
+    /// Folds the partial values of a truth like [`Self::combine`]. Masks have no halves, so the last one becomes integers
+    /// with all bits set or none.
+    fn combine_truths(&mut self, code: Code, n: usize, x: &Val) -> Result<Val, Refused> {
+        let of_integers = match code {
+            Code::And | Code::Min | Code::Mul => Code::And,
+            Code::Or | Code::Max | Code::Add => Code::Or,
+            Code::Xor | Code::Ne => Code::Xor,
+            _ => return Err(Refused("truths are folded by another code")),
+        };
+        self.uniform = false;
+        let (first, rest) = (x.at(0), x.regs.get(1..).unwrap_or_default());
+        let mut mask = first;
+        for other in rest {
+            mask = self.truth(code, mask, *other)?;
+        }
+        // A mask of so many elements belongs to integers of this size.
+        let (lane, dtype) = match n * Lane::I64.bytes() <= self.vector_bytes {
+            true => (Lane::I64, Dtype::I64),
+            false => (Lane::I32, Dtype::I32),
+        };
+        let [ones, zero] = [u64::MAX, 0].map(|bits| self.constant(lane, bits));
+        let numbers = self.pick(Ty { lane, n }, mask, ones, zero);
+        let all = self.combine(of_integers, dtype, n, &Val::one(numbers))?;
+        self.uniform = true;
+        Ok(Val::one(self.compare(Order::Ne, true, self.whole(lane), all.at(0), zero)))
     }
 
     pub(super) fn lane_index(&mut self, strip: Strip) -> Val {
