@@ -1,25 +1,31 @@
 //! Checks whether a nest of loops can become SIMD code, before any instruction is selected for the nest.
 
 use super::Refused;
-use crate::loop_ir::{BufferId, Extent, Stmt, visit};
+use crate::loop_ir::{BufferId, Extent, Kernel, Stmt, visit};
 use tapeloom_ir::Code;
 
 /// The least [`work`] of a nest that becomes SIMD code. Filling the row (the nest's arguments) and the call cost about
 /// as much as a dozen vectors (an estimate).
 const LEAST_WORK: usize = 128;
 
-/// Returns the work of one execution of a statement for one element. A statement counts 1. A library function counts
-/// twice its flops, because without SIMD code it is called for each element.
-fn work(stmt: &Stmt) -> usize {
-    match stmt.shape().code {
-        Some(Code::Library(library)) => 2 * library.flops.max(1) as usize,
+/// Returns the work of one execution of a statement for one element. A statement counts 1. Without SIMD code, a library
+/// function is called for each element, so it counts twice its flops; and integers and truths have no vectors, so a
+/// fold of them counts 4.
+fn work(k: &Kernel, stmt: &Stmt) -> usize {
+    match (stmt.shape().code, stmt) {
+        (Some(Code::Library(library)), _) => 2 * library.flops.max(1) as usize,
+        (_, Stmt::Fold { var, .. }) if !k.vars[*var].is_float() => 4,
         _ => 1,
     }
 }
 
 /// Returns an error for a nest with an unsupported statement or trip count, with an array that is promoted to
 /// registers, or with less work than `LEAST_WORK`.
-pub(super) fn acceptable(stmt: &Stmt, in_memory: &dyn Fn(BufferId) -> bool) -> Result<(), Refused> {
+pub(super) fn acceptable(
+    k: &Kernel,
+    stmt: &Stmt,
+    in_memory: &dyn Fn(BufferId) -> bool,
+) -> Result<(), Refused> {
     if !matches!(stmt, Stmt::For { .. }) {
         return Err(Refused("it is no loop"));
     }
@@ -59,7 +65,7 @@ pub(super) fn acceptable(stmt: &Stmt, in_memory: &dyn Fn(BufferId) -> bool) -> R
     if without_lanes(stmt) {
         return Err(Refused("a loop has no lanes"));
     }
-    count(std::slice::from_ref(stmt), 1, false, &mut total);
+    count(k, std::slice::from_ref(stmt), 1, false, &mut total);
     if total < LEAST_WORK {
         return Err(Refused("it is too short to be worth a call"));
     }
@@ -80,7 +86,7 @@ fn without_lanes(stmt: &Stmt) -> bool {
 }
 
 /// Adds to `total` the work that `body`, executed `times` times, does in loops with lanes.
-fn count(body: &[Stmt], times: usize, in_lanes: bool, total: &mut usize) {
+fn count(k: &Kernel, body: &[Stmt], times: usize, in_lanes: bool, total: &mut usize) {
     for stmt in body {
         let (mut inner, mut in_lanes) = (times, in_lanes);
         match stmt {
@@ -88,9 +94,9 @@ fn count(body: &[Stmt], times: usize, in_lanes: bool, total: &mut usize) {
                 inner = times.saturating_mul(*extent);
                 in_lanes |= *lanes > 1;
             }
-            _ if in_lanes => *total = total.saturating_add(times.saturating_mul(work(stmt))),
+            _ if in_lanes => *total = total.saturating_add(times.saturating_mul(work(k, stmt))),
             _ => {}
         }
-        stmt.blocks().iter().for_each(|b| count(b, inner, in_lanes, total));
+        stmt.blocks().iter().for_each(|b| count(k, b, inner, in_lanes, total));
     }
 }

@@ -85,7 +85,7 @@ pub(crate) fn select(
     most_vectors: usize,
     in_memory: &dyn Fn(BufferId) -> bool,
 ) -> Result<Unit, Refused> {
-    acceptable(stmt, in_memory)?;
+    acceptable(k, stmt, in_memory)?;
     let mut assigned = OrderedSet::default();
     let mut defined = OrderedSet::default();
     visit(std::slice::from_ref(stmt), &mut |s| {
