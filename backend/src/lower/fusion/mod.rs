@@ -138,7 +138,8 @@ impl FusionState<'_> {
         for &m in members {
             let space = self.space(m, depth);
             let required_passes = self.required_passes[self.candidates[m].node];
-            let mut earliest = if depth == 0 { passes.end(required_passes) } else { 0 };
+            let ended = if depth == 0 { passes.end(required_passes) } else { 0 };
+            let (mut earliest, mut complete) = (ended, SmallVec::<[usize; 4]>::new());
             let mut preference = Preference::default();
             for r in &self.candidates[m].reads {
                 let at = self.placed[r.node];
@@ -161,6 +162,9 @@ impl FusionState<'_> {
                     let last = preference.producer.filter(|i| line.times[*i] >= time);
                     preference.producer = last.or(Some(at.item));
                 }
+                if !shares {
+                    complete.push(at.item);
+                }
                 earliest = earliest.max(if shares { time } else { time + 1 });
             }
             // A new loop for the candidate may be inserted before existing items (`early`) if the candidate has at most
@@ -173,9 +177,13 @@ impl FusionState<'_> {
                 preference.large = all.filter(|n| self.is_large(*n)).collect();
             }
             let item = line.place(space, earliest, depth == 0, &preference);
-            line.items[item].members.push(m);
-            line.items[item].folds += usize::from(preference.folds);
-            line.items[item].large.extend(preference.large);
+            let placed = &mut line.items[item];
+            placed.members.push(m);
+            placed.folds += usize::from(preference.folds);
+            placed.large.extend(preference.large);
+            placed.earliest = placed.earliest.max(ended);
+            placed.complete.extend(complete);
+            placed.phases[usize::from(self.is_back(m))] = true;
             passes.placed(required_passes, line.times[item]);
             let node = self.candidates[m].node;
             let parts = self.candidates[m].part != CandidatePart::Whole;
@@ -189,6 +197,9 @@ impl FusionState<'_> {
             for result in self.regions.get(&node).into_iter().flatten() {
                 self.placed[*result] = self.placed[node];
             }
+        }
+        if depth == 0 {
+            line.join_loops();
         }
         line.in_order()
     }

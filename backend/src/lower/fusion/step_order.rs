@@ -3,6 +3,10 @@
 //! An item is straight-line code or a loop, with the fusion candidates in it. A candidate joins the latest item of its
 //! extent that does not run before one of the candidate's operands. If there is none, a new item is inserted. A time is
 //! a position in the order of items; times have gaps, so that an item can be inserted between two others.
+//!
+//! A candidate is placed before its readers are, so it may get a loop of its own although its reader accesses the arrays
+//! of the loop before. Therefore neighbouring loops that access a common large array are joined at the end
+//! ([`Timeline::join_loops`]).
 
 use crate::lower::graph::NodeId;
 use smallvec::SmallVec;
@@ -38,6 +42,12 @@ pub(crate) struct Item {
     pub(crate) folds: usize,
     /// The arrays of more than `cached_elements` elements that the nodes in the item read or compute.
     pub(crate) large: OrderedSet<NodeId>,
+    /// The earliest time at which the item may run, because other passes (forward or reverse) must have ended.
+    pub(crate) earliest: u64,
+    /// The items whose results are complete only after their last iteration, and are read here.
+    pub(crate) complete: OrderedSet<usize>,
+    /// Whether the item has candidates of forward passes, and of reverse passes.
+    pub(crate) phases: [bool; 2],
 }
 
 /// The loop that a fusion candidate (a computed node) prefers, and whether it prefers to run early.
@@ -124,11 +134,68 @@ impl Timeline {
             members: Vec::new(),
             folds: 0,
             large: OrderedSet::default(),
+            earliest: 0,
+            complete: OrderedSet::default(),
+            phases: [false; 2],
         });
         self.times.push(time);
         self.all.insert(time, item);
         self.of_space.entry(space).or_default().insert(time, item);
         item
+    }
+
+    /// Joins loops that run one after the other, have the same trip count and access a common array that is too large for
+    /// the cache: the joined loop loads it once, and values that only the second loop reads need no memory.
+    ///
+    /// ```text
+    /// m' = .9 m + .1 g          for i { m', reading m and g }
+    /// v' = .999 v + .001 g²     for i { .999 v }                          for i { m', .999 v, v' and p' }
+    /// p' = p - m' / √v'         for i { v' and p', reading g and m' }
+    /// ```
+    pub(crate) fn join_loops(&mut self) {
+        // For each item, the item into which it was joined, or itself.
+        let mut joined: Vec<usize> = (0..self.items.len()).collect();
+        let mut order: Vec<usize> = Vec::with_capacity(self.items.len());
+        for mut item in self.all.values().copied().collect::<Vec<_>>() {
+            while let Some(before) = order.pop_if(|before| self.may_join(*before, item, &joined)) {
+                joined[item] = before;
+                self.join(before, item);
+                item = before;
+            }
+            order.push(item);
+        }
+    }
+
+    /// Returns whether loop `item` may be joined to loop `before`, which runs immediately before it.
+    fn may_join(&self, before: usize, item: usize, joined: &[usize]) -> bool {
+        let root = |mut i: usize| {
+            while joined[i] != i {
+                i = joined[i];
+            }
+            i
+        };
+        let [first, second] = [before, item].map(|i| &self.items[i]);
+        matches!(first.space, Space::Loop(_))
+            && first.space == second.space
+            && first.phases == second.phases
+            && first.folds + second.folds <= FOLDS
+            && second.earliest <= self.times[before]
+            && !second.complete.iter().any(|i| root(*i) == before)
+            && second.large.iter().any(|n| first.large.contains(n))
+    }
+
+    /// Moves the fusion candidates of `item` to the item `before`.
+    fn join(&mut self, before: usize, item: usize) {
+        self.all.remove(&self.times[item]);
+        let Item { members, folds, large, earliest, complete, .. } = &mut self.items[item];
+        let (members, large) = (std::mem::take(members), std::mem::take(large));
+        let (folds, earliest, complete) = (*folds, *earliest, std::mem::take(complete));
+        let first = &mut self.items[before];
+        first.members.extend(members);
+        first.folds += folds;
+        first.large.extend(large);
+        first.earliest = first.earliest.max(earliest);
+        first.complete.extend(complete);
     }
 
     pub(crate) fn in_order(self) -> Vec<Item> {
