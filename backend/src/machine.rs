@@ -157,8 +157,8 @@ model! {
     Loops jammed_statements = 48 in 0..=512;
 
     /// The smallest number of operations of a piece of a concurrent loop. The run time of a piece should be several
-    /// times the time in which another thread can start it.
-    Loops piece_operations = 262144 in 1..=address_space::limit(40);
+    /// times the time in which another thread can start it: a piece of this size takes 30 to 60 us in 256-bit vectors.
+    Loops piece_operations = 1_048_576 in 1..=address_space::limit(40);
     /// The largest number of pieces of a concurrent loop.
     Loops pieces = 64 in 1..=4096;
 

@@ -69,8 +69,9 @@ pub(super) const PASS: Pass = Pass {
 const ASSUMED_TRIPS: u64 = 16;
 /// Different extents may be the number of members of a batch: at most this many of them are tried.
 const TRIED_MEMBERS: usize = 3;
-/// The number of operations in one vector lane that take as long as one byte of memory traffic.
-const OPERATIONS_PER_BYTE: u64 = 1;
+/// The number of bytes of memory traffic that take as long as one operation in one vector lane. Arrays of less than a
+/// megabyte are often in a cache: the maximum of 100,000 `f64` takes 25 us, too little for several threads.
+const BYTES_PER_OPERATION: u64 = 4;
 
 /// Cuts the loops and contractions of the entry kernel. Returns whether any was cut, and a report on each loop or
 /// contraction with enough work for several threads.
@@ -186,7 +187,7 @@ impl Cutter<'_> {
     /// thread.
     fn most_pieces(&self, stmt: &Stmt) -> usize {
         let operations = self.costs.block(from_ref(stmt));
-        let work = operations.max(bytes(self.kernel, &[stmt]).saturating_mul(OPERATIONS_PER_BYTE));
+        let work = operations.max(bytes(self.kernel, &[stmt]) / BYTES_PER_OPERATION);
         let pieces = work.saturating_add(work / 3) / self.machine.piece_operations as u64;
         let pieces = usize::try_from(pieces).unwrap_or(usize::MAX).min(self.machine.pieces);
         pieces.checked_ilog2().map_or(0, |log| 1 << log)
