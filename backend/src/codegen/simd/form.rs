@@ -73,6 +73,10 @@ pub(crate) enum Binary {
     Largest,
     /// The smaller operand; -0 is smaller than +0. Any value if one operand is nan.
     Smallest,
+    /// The first operand if it is less than the second, otherwise the second, also if one is nan.
+    FirstIfLess,
+    /// The first operand if it is greater than the second, otherwise the second, also if one is nan.
+    FirstIfGreater,
     And,
     Or,
     Xor,

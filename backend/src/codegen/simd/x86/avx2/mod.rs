@@ -361,6 +361,8 @@ impl Emit<'_> {
                 self.extreme(op == Binary::Largest, ty, r, x, y);
                 return self.store_if_spilled(to);
             }
+            Binary::FirstIfLess => Operation::Smallest,
+            Binary::FirstIfGreater => Operation::Largest,
             Binary::And => Operation::And,
             Binary::Or => Operation::Or,
             Binary::Xor => Operation::Xor,

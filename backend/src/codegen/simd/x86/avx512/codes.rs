@@ -11,6 +11,10 @@ pub(super) enum Operation {
     Mul,
     Div,
     Range,
+    /// The larger of two floats; the second operand if both are zeros or one is nan.
+    Largest,
+    /// The smaller of two floats; the second operand if both are zeros or one is nan.
+    Smallest,
     And,
     Or,
     Xor,
@@ -75,6 +79,10 @@ table! {
     (Div, F32) = EVEX_Vdivps_xmm_k1z_xmm_xmmm128b32, EVEX_Vdivps_ymm_k1z_ymm_ymmm256b32, EVEX_Vdivps_zmm_k1z_zmm_zmmm512b32_er;
     (Range, F64) = EVEX_Vrangepd_xmm_k1z_xmm_xmmm128b64_imm8, EVEX_Vrangepd_ymm_k1z_ymm_ymmm256b64_imm8, EVEX_Vrangepd_zmm_k1z_zmm_zmmm512b64_imm8_sae;
     (Range, F32) = EVEX_Vrangeps_xmm_k1z_xmm_xmmm128b32_imm8, EVEX_Vrangeps_ymm_k1z_ymm_ymmm256b32_imm8, EVEX_Vrangeps_zmm_k1z_zmm_zmmm512b32_imm8_sae;
+    (Largest, F64) = EVEX_Vmaxpd_xmm_k1z_xmm_xmmm128b64, EVEX_Vmaxpd_ymm_k1z_ymm_ymmm256b64, EVEX_Vmaxpd_zmm_k1z_zmm_zmmm512b64_sae;
+    (Largest, F32) = EVEX_Vmaxps_xmm_k1z_xmm_xmmm128b32, EVEX_Vmaxps_ymm_k1z_ymm_ymmm256b32, EVEX_Vmaxps_zmm_k1z_zmm_zmmm512b32_sae;
+    (Smallest, F64) = EVEX_Vminpd_xmm_k1z_xmm_xmmm128b64, EVEX_Vminpd_ymm_k1z_ymm_ymmm256b64, EVEX_Vminpd_zmm_k1z_zmm_zmmm512b64_sae;
+    (Smallest, F32) = EVEX_Vminps_xmm_k1z_xmm_xmmm128b32, EVEX_Vminps_ymm_k1z_ymm_ymmm256b32, EVEX_Vminps_zmm_k1z_zmm_zmmm512b32_sae;
     (And, F64) = EVEX_Vpandq_xmm_k1z_xmm_xmmm128b64, EVEX_Vpandq_ymm_k1z_ymm_ymmm256b64, EVEX_Vpandq_zmm_k1z_zmm_zmmm512b64;
     (And, F32) = EVEX_Vpandd_xmm_k1z_xmm_xmmm128b32, EVEX_Vpandd_ymm_k1z_ymm_ymmm256b32, EVEX_Vpandd_zmm_k1z_zmm_zmmm512b32;
     (And, I64) = EVEX_Vpandq_xmm_k1z_xmm_xmmm128b64, EVEX_Vpandq_ymm_k1z_ymm_ymmm256b64, EVEX_Vpandq_zmm_k1z_zmm_zmmm512b64;

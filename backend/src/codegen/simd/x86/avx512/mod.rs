@@ -164,6 +164,8 @@ impl Emit<'_> {
                     Binary::Mul => Operation::Mul,
                     Binary::Div => Operation::Div,
                     Binary::Largest | Binary::Smallest => Operation::Range,
+                    Binary::FirstIfLess => Operation::Smallest,
+                    Binary::FirstIfGreater => Operation::Largest,
                     Binary::And => Operation::And,
                     Binary::Or => Operation::Or,
                     Binary::Xor => Operation::Xor,
