@@ -1,10 +1,12 @@
 //! The error function `erf(x) = 2/√π ∫₀ˣ exp(-t²) dt`, its complement
 //! `erfc = 1 - erf`, and their inverses.
 //!
-//! For `x ≥ 0`, `erf x = 1 - e^-xQ(x)`, where `Q(x) = -ln(erfc x) / x` is smooth and is approximated by a
-//! polynomial, fitted with the weight of its error in the result. `erfc` is `e^-x²` times a polynomial in
-//! `(x - k) / (x + k)`, over `1 + 2x` (the variable of Schonfelder, *Chebyshev expansions for the error and related
-//! functions*, 1978); where it is subnormal, it comes from the `libm` crate.
+//! In f64, `erf x = 1 - e^-xQ(x)` for `x ≥ 0`, where `Q(x) = -ln(erfc x) / x` is smooth and is approximated by a
+//! polynomial. In f32, `erf x = G - 4/27 G³`, where `G(x) = 3 sin(asin(erf x) / 3)` is odd and is approximated by a
+//! polynomial. The nearer erf is to ±1, the less an error of G counts in the result, so a low degree suffices, without an
+//! exponential or a quotient. Both polynomials are fitted with the weight of their error in the result. `erfc` is `e^-x²`
+//! times a polynomial in `(x - k) / (x + k)`, over `1 + 2x` (the variable of Schonfelder, *Chebyshev expansions for the
+//! error and related functions*, 1978); where it is subnormal, it comes from the `libm` crate.
 //!
 //! `erf_inv` is a quotient of polynomials, in `x²` up to `|x| = 0.85` and in `√(-ln(1 - |x|))` beyond: the variables
 //! of Wichura's algorithm AS 241 (1988), with coefficients fitted here.
@@ -21,14 +23,16 @@ use super::vector_math::Parted;
 use super::{exp, log, log1p};
 use std::f64::consts::{FRAC_2_SQRT_PI, PI};
 
-/// The |x| above which erf rounds to ±1.
-const ERF_IS_ONE: Constant = Constant(6.0, 4.0);
-/// The constant 2/√π, the slope of erf at 0, rounded, and its rounding error.
+/// An |x| above which erf rounds to ±1. The polynomials are fitted up to it.
+const ERF_IS_ONE: Constant = Constant(6.0, 3.95);
+/// The constant 2/√π, the slope of erf at 0, rounded, and its rounding error. In f32 it is rounded down: with a positive
+/// error, the sum of both products with -0 is -0.
 const ERF_SLOPE: [Constant; 2] = [
-    Constant(FRAC_2_SQRT_PI, std::f32::consts::FRAC_2_SQRT_PI),
-    Constant(1.533_545_961_316_588e-17, -5.863_538e-8),
+    Constant(FRAC_2_SQRT_PI, f32::from_bits(0x3f90_6eba)),
+    Constant(1.533_545_961_316_588e-17, 6.057_39e-8),
 ];
-/// The coefficients of `(Q(x) - Q(0)) / x` in powers of x, where `erf x = 1 - e^-xQ(x)`.
+/// In f64, the coefficients of `(Q(x) - Q(0)) / x` in powers of x, where `erf x = 1 - e^-xQ(x)`. In f32, the coefficients
+/// of `(G(x) / x - 2/√π) / x²` in powers of x², where `erf x = G - 4/27 G³`.
 const ERF: Coefficients = Coefficients(
     &[
         0.636_619_772_367_582_8,
@@ -57,16 +61,19 @@ const ERF: Coefficients = Coefficients(
         7.856_407_424_434_349e-16,
     ],
     &[
-        0.636_619_5,
-        0.102_776_7,
-        -0.019_149_162,
-        -0.000_167_192_34,
-        0.001_673_428_9,
-        -0.000_636_121_43,
-        0.000_118_500_73,
-        -9.345_754e-6,
+        -0.163_282_29,
+        0.020_438_526,
+        -0.001_928_796_9,
+        0.000_139_387_79,
+        -7.838_285e-6,
+        3.439_848_8e-7,
+        -1.141_477_2e-8,
+        2.561_682_5e-10,
+        -2.851_161_4e-12,
     ],
 );
+/// The coefficient of G³ in `erf x = G - 4/27 G³`.
+const CUBIC: Constant = Constant(-4.0 / 27.0, -4.0 / 27.0);
 
 /// The implementation of [`erf()`], which evaluates one argument or a vector of eight, or lists its operations for the
 /// code generator.
@@ -81,11 +88,22 @@ impl Parted for Erf {
     #[inline(always)]
     fn straight<N: Number>(x: N) -> N {
         let most = N::constant(ERF_IS_ONE);
-        // Clamp |x| to the bound where erf is 1. The comparison is false for NaN, so NaN is not clamped.
-        let a = N::pick(x.abs().gt(most), most, x.abs());
         let [slope, lacks] = ERF_SLOPE.map(N::constant);
-        let y = a.fma(slope, a * a.fma(series(ERF, a), lacks));
-        Expm1::straight(-y).copysign(x)
+        // Clamp x to the bounds where erf is ±1. The comparisons are false for NaN, so NaN is not clamped.
+        if N::Float::IS_F64 {
+            let a = N::pick(most.lt(x.abs()), most, x.abs());
+            let y = a.fma(slope, a * a.fma(series(ERF, a), lacks));
+            Expm1::straight(-y).copysign(x)
+        } else {
+            let x = N::pick(most.lt(x), most, x);
+            let x = N::pick(x.lt(-most), -most, x);
+            let square = x * x;
+            let g = x.fma(slope, x * square.fma(series(ERF, square), lacks));
+            // A positive number is added to the factor -4/27 G², and counts only where G is -0, whose sign a sum with +0
+            // would lose.
+            let factor = (g * g).fma(N::constant(CUBIC), N::of(N::Float::LEAST));
+            g.fma(factor, g)
+        }
     }
 
     #[inline(always)]
