@@ -159,23 +159,26 @@ impl Var {
     pub fn log_ndtr(self) -> Var {
         let at = caller();
         of_floats("log_ndtr", [self], at, |[x]| {
-            // The largest x for which the tail series is used. Here the series has all digits of the dtype, and 1/Φ² in
-            // the derivative of ln Φ does not overflow yet.
-            let far = if x.ty(at).dtype == Dtype::F32 { -6.5 } else { -12.0 };
+            // The largest x for which the series of the lower tail is used, and the number of its terms. At this x the
+            // series has all digits of the dtype, and 1/Φ² in the derivative of ln Φ does not overflow yet.
+            let (far, terms) = if x.ty(at).dtype == Dtype::F32 { (-8.5, 8) } else { (-12.0, 13) };
             let (right, left) = (x.gt(-1.0), x.lt(far));
-            let upper = (-(-select(right, x, 0.0)).ndtr()).ln_1p();
-            let middle = select(right | left, -1.0, x).ndtr().ln();
+            // Φ(-x) on the right, and Φ(x) between the tail and -1.
+            let value = select(right, -x, select(left, -1.0, x)).ndtr();
+            let upper = (-select(right, value, 0.0)).ln_1p();
             // In the lower tail, use the asymptotic series Φ(x) = φ(x) / -x · Σ (-1)ᵏ (2k - 1)!! / x²ᵏ, where φ is the
             // normal density.
             let tail = select(left, x, far);
+            let by = tail.recip();
             let mut series = vec![1.0];
-            for k in 1..13 {
+            for k in 1..terms {
                 series.push(-series[series.len() - 1] * f64::from(2 * k - 1));
             }
             series.reverse();
-            let ratio = horner(tail.square().recip(), &series);
-            let lower = ratio.ln() - 0.5 * tail.square() - (-tail).ln() - 0.5 * (2.0 * PI).ln();
-            select(right, upper, select(left, lower, select(x.is_nan(), x, middle)))
+            let ratio = -by * horner(by.square(), &series);
+            let density = -0.5 * tail.square() - 0.5 * (2.0 * PI).ln();
+            let lower = select(right, 1.0, select(left, ratio, value)).ln();
+            select(right, upper, lower + select(left, density, 0.0))
         })
     }
 
