@@ -9,10 +9,11 @@
 //! ```
 //!
 //! The first term is exact up to its rounding, and the rest is smaller. The hyperbolic tangent is `E / (E + 2)`
-//! with `E = e²ˣ - 1` and its rounding error.
+//! with `E = e²ˣ - 1`.
 
 use super::exponential::{
-    EXP, Exp, NORMAL, Reduced, exp_of_negative, exp_times, power_of_two, reduce,
+    Exp, NORMAL, Reduced, exp_of_negative, exp_times, parts as exp_parts, power_of_two, reduce,
+    square_of_sum,
 };
 use super::number::{Coefficients, Constant, Format, Number, quotient, series};
 use super::series::over_factorials;
@@ -129,19 +130,12 @@ impl Parted for Tanh {
         let [one, two] = [N::Float::ONE, N::Float::TWO].map(N::of);
         let most = N::constant(TANH_IS_ONE);
         // Clamp |x| to the bound where tanh is 1. The comparison is false for NaN, so NaN is not clamped.
-        let a = N::pick(x.abs().gt(most), most, x.abs());
-        let Reduced { k, r, c } = reduce(a + a);
+        let a = N::pick(most.lt(x.abs()), most, x.abs());
+        // Compute E = 2ᵏ p + (2ᵏ - 1), where 2a = k ln 2 + r and p = eʳ - 1.
+        let (k, p) = exp_parts(a + a);
         let power = power_of_two(k);
-        // Compute e^2a - 1, for the clamped a, as e + e_low. With 2a = k ln 2 + r and eʳ - 1 = p + p_low, it is
-        // 2ᵏ (p + p_low) + 2ᵏ - 1, where 2ᵏ - 1 is 0 or the larger part.
-        let rest = (r * r).fma(series(EXP, r), c);
-        let p = r + rest;
-        let p_low = (r - p) + rest;
-        let (first, second) = (power - one, power * p);
-        let e = first + second;
-        let e_low = power.fma(p_low, (first - e) + second);
-        let sum = e + two;
-        quotient([e, e_low], [sum, ((two - sum) + e) + e_low]).copysign(x)
+        let e = power.fma(p, power - one);
+        (e / (e + two)).copysign(x)
     }
 
     #[inline(always)]
@@ -150,7 +144,7 @@ impl Parted for Tanh {
     }
 }
 
-/// Returns the hyperbolic tangent, within 1.1 ulp.
+/// Returns the hyperbolic tangent, within 2.5 ulp.
 ///
 /// Domain: all reals, odd. `tanh(±0) = ±0`, `tanh(±∞) = ±1`, NaN for NaN.
 #[must_use]
@@ -208,12 +202,7 @@ impl Parted for SechSquare {
         let [one, two] = [N::Float::ONE, N::Float::TWO].map(N::of);
         let a = x.abs();
         let e = Exp::straight(-(a + a));
-        let below = one + e;
-        // `square` is (1 + e)², where `below` is the rounded sum 1 + e; the square is corrected for the rounding error
-        // of that sum.
-        let twice = below + below;
-        let square = below.fma(below, twice * ((one - below) + e));
-        (two * two * e) / square
+        (two * two * e) / square_of_sum(one + e, e)
     }
 
     #[inline(always)]

@@ -33,7 +33,7 @@
 //!
 //! * Every function is a plain `fn name(x: f64) -> f64` and never panics: an argument outside the domain gives
 //!   NaN. The table wraps it as `extern "C"`. A function that implements [`Parted`] or [`PartedF32`] is computed
-//!   in f32 for f32, within 2.4 ulp if it is elementary, and within 6.7 ulp otherwise. For any other function the
+//!   in f32 for f32, within 2.5 ulp if it is elementary, and within 6.7 ulp otherwise. For any other function the
 //!   f64 result is rounded once, which is within about 0.5 ulp. Edge values are the same in f32 and f64.
 //! * Where several conventions exist (for example the value of `digamma` at a pole), the convention is that of
 //!   [JAX](https://docs.jax.dev), so that ported programs have the same results.
