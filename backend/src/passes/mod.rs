@@ -7,8 +7,12 @@
 //! A pass returns whether it changed the program. A number that it reports is a field of [`Context`]. Before the step
 //! `plan_memory`, a pass may add a buffer (`Kernel::scratch`), remove all accesses to
 //! a buffer of the workspace (its declaration stays, and `plan_memory` makes it `unplaced`), or shorten a lifetime. No
-//! table has to be updated, because `plan_memory` and the reports read the statements. `copy_elimination.rs` is a
-//! model. An analysis that changes nothing belongs in `loop_ir/analysis`.
+//! table of memory has to be updated, because `plan_memory` and the reports read the statements. If a pass replaces a
+//! buffer that `Kernel::kept` lists, it moves the entry to the new buffer. After removing stores, call
+//! `dead_code::drop_dead`, which removes the values that are no longer read, and `infer_parallelism`.
+//!
+//! `elide_zero_fill.rs` is a short example, and `copy_elimination.rs` removes buffers. The chapter *The backend* of the
+//! book has a table of the effects of all passes. An analysis that changes nothing belongs in `loop_ir/analysis`.
 
 pub mod clamp_bounds;
 pub mod copy_elimination;

@@ -11,9 +11,11 @@
 //! | [`number`] | the number types for which a function is written: floats, or a recording |
 //! | [`vector_math`] | the evaluation of a function at eight arguments at once |
 //! | [`record`] | the list of the operations of a function |
-//! | [`exponential`] | the exponential, the logistic, the hyperbolic tangent and secant |
+//! | [`exponential`] | the exponential and the logistic |
 //! | [`logarithm`] | the logarithm, of sums and of sums of exponentials |
 //! | [`trigonometric`] | sine and cosine |
+//! | [`inverse_trigonometric`] | arcsine, arccosine, arctangent of one and of two arguments |
+//! | [`hyperbolic`] | the hyperbolic functions |
 //! | [`elementary`] | roots and the inverse hyperbolic functions |
 //! | [`mod@erf`] | the error function, its complement, their inverses, the normal distribution |
 //! | [`gamma`] | log-gamma, digamma and every further derivative of them |

@@ -5,6 +5,7 @@
 //! parser) adds the user's line and returns an error.
 
 use crate::lang::source_loc::Loc;
+use crate::lang::types::{ArrayType, Shape};
 use std::fmt;
 
 /// The kind of a problem. The book's chapter on errors has a section for each, with a failing program and its
@@ -151,6 +152,19 @@ impl Problem {
     /// Makes a problem without a source line. An empty `help` is not printed.
     pub fn new(kind: Kind, message: impl Into<String>, help: impl Into<String>) -> Problem {
         Problem { kind, message: message.into(), help: help.into(), location: None }
+    }
+
+    /// Makes the problem of a reshape to a shape with another number of elements; the message states both numbers.
+    pub fn reshape(from: &ArrayType, to: &Shape) -> Problem {
+        let count = |shape: &Shape| {
+            let elements = shape.checked_elements();
+            elements.map_or_else(|| "too many".to_owned(), |n| n.to_string())
+        };
+        let (has, takes) = (count(&from.shape), count(to));
+        let message = format!(
+            "cannot reshape {from} to {to}: the array has {has} elements, the shape {takes}"
+        );
+        Problem::new(Kind::Shape, message, "choose extents with the same product")
     }
 
     /// Makes a problem that is a fault of tapeloom itself.

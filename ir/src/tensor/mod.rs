@@ -355,14 +355,7 @@ impl Tensor {
     pub fn reshape(&self, shape: &[usize]) -> Result<Tensor, Problem> {
         let ty = ArrayType::new(self.dtype(), shape);
         if ty.shape.checked_elements() != Some(self.elements()) {
-            return Err(Problem::new(
-                Kind::Shape,
-                format!(
-                    "cannot reshape {} to {}: the number of elements differs",
-                    self.ty, ty.shape
-                ),
-                "choose extents with the same product",
-            ));
+            return Err(Problem::reshape(&self.ty, &ty.shape));
         }
         Ok(Tensor { ty, lines: self.lines.clone() })
     }

@@ -420,9 +420,12 @@ pub(crate) fn reshape(x: Var, shape: Shape, at: Loc) -> Var {
         return x;
     }
     if ty.shape.checked_elements() != shape.checked_elements() {
-        let message = format!("cannot reshape {ty} to {shape}: the number of elements differs");
-        let problem = Problem::new(Kind::Shape, message, "choose extents with the same product");
-        return wrong(problem, &[x], ArrayType { dtype: ty.dtype, shape }, at);
+        return wrong(
+            Problem::reshape(&ty, &shape),
+            &[x],
+            ArrayType { dtype: ty.dtype, shape },
+            at,
+        );
     }
     emit(Reshape { shape }, &[x], at)
 }

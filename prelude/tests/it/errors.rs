@@ -66,6 +66,7 @@ fn all_first_causes_are_returned() {
         ([1.0, 2.0], [1.0, 2.0, 3.0]),
     );
     assert_eq!(error.diagnostics().len(), 4, "{error}");
+    assert!(error.to_string().contains("the array has 2 elements, the shape 5"), "{error}");
     assert!(error.to_string().ends_with("4 errors"));
 }
 

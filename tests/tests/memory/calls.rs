@@ -105,6 +105,23 @@ fn a_training_step_into_given_memory_allocates_no_arrays() {
     check(&w, &x, |w, x| x.dot(w), w.elements() * 4 / 2);
 }
 
+/// The temporary values of an optimiser's step need no arrays, whether or not the parameters stay in the cache.
+#[test]
+fn a_step_of_adam_needs_no_temporary_arrays() {
+    let adam = optim::adam(1e-3);
+    let init = jit(|w: Var| (w, adam.init(&w)));
+    let step = jit(|((w, state), x): ((Var, optim::State<optim::Adam, Var>), Var)| {
+        let slope = grad(|w: Var| (w * x - 1.0).square().mean())(w);
+        adam.step(&slope, &state, &w)
+    });
+    for n in [1000, 200_000] {
+        let [w, x] = [0.0, 2.0].map(|value| Tensor::full(&[n], value).unwrap());
+        let donated = init.call(&w).unwrap();
+        let bytes = step.explain_donating((donated, &x)).unwrap().workspace_bytes();
+        assert!(bytes <= 256, "{bytes} bytes of workspace for {n} parameters");
+    }
+}
+
 /// An argument of which another handle is alive keeps its elements, although the call takes its handle.
 #[test]
 fn a_call_copies_donated_arguments_with_other_handles() {

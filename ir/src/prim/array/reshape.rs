@@ -2,7 +2,7 @@
 
 use crate::lang::builder::Builder;
 use crate::lang::function::Atom;
-use crate::lang::problem::{Kind, Problem, Result};
+use crate::lang::problem::{Problem, Result};
 use crate::lang::types::{ArrayType, Shape, Type};
 use crate::prim::{Cotangents, Doc, Equality, Family, Movement, Op, Rewrite, Sample, View};
 use crate::tensor::Tensor;
@@ -31,11 +31,7 @@ impl Movement for Reshape {
     fn result(&self, x: &ArrayType) -> Result<Shape> {
         let (from, to) = (x.shape.checked_elements(), self.shape.checked_elements());
         if from.is_none() || from != to {
-            return Err(Problem::new(
-                Kind::Shape,
-                format!("cannot reshape {x} to {}: the number of elements differs", self.shape),
-                "choose extents with the same product",
-            ));
+            return Err(Problem::reshape(x, &self.shape));
         }
         Ok(self.shape.clone())
     }

@@ -3,7 +3,7 @@
 //! A row has the code (and with it the name), mathematics, types, partial derivatives, linearity, domain and
 //! edge conventions, samples and rewrites of a function. Everything else (both AD modes, batching, printing,
 //! parsing, interpretation, code generation, documentation, tests) is derived from it. To add a function, write
-//! a row in the file of its family and add it to the list below.
+//! a row in the file of its family (`special.rs` for functions without one) and add it to the list below.
 //!
 //! ```
 //! use tapeloom_ir::Scalar;
