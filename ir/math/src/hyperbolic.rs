@@ -144,7 +144,8 @@ impl Parted for Tanh {
     }
 }
 
-/// Returns the hyperbolic tangent, within 2.5 ulp.
+/// Returns the hyperbolic tangent, within 2.6 ulp (2.53 at -0.2077, the largest error of 200,000 random arguments
+/// below 1).
 ///
 /// Domain: all reals, odd. `tanh(±0) = ±0`, `tanh(±∞) = ±1`, NaN for NaN.
 #[must_use]
