@@ -448,7 +448,7 @@ impl Runnable {
             return Err(Problem::new(
                 Kind::Target,
                 format!(
-                    "a profile is of machine code, and this program is for {}",
+                    "a profile needs machine code, and this program is for {}",
                     self.report.target
                 ),
                 "compile for `Target::host()`, with the option `profiled`",
@@ -570,7 +570,11 @@ impl fmt::Display for Report {
         writeln!(f, "{}", self.passes())?;
         write!(f, "{}", self.plan)?;
         if self.clamped > 0 {
-            writeln!(f, "{} loads and stores are confined to their buffers", self.clamped)?;
+            writeln!(
+                f,
+                "the addresses of {} loads and stores are clamped to their buffers",
+                self.clamped
+            )?;
         }
         let (lower, code) = (ms(self.lower), ms(self.code));
         if self.machine != MachineModel::MEASURED {

@@ -583,7 +583,7 @@ impl Executable {
         }
         if status == NO_RECORD {
             let message =
-                format!("an iteration of @{} reads a record that is not there", self.inner.name);
+                format!("an iteration of @{} reads a record that does not exist", self.inner.name);
             return Err(Problem::internal(message));
         }
         if status != gemm::DONE {

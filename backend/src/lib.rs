@@ -16,7 +16,7 @@
     not(all(feature = "native", feature = "object", feature = "rust", feature = "stablehlo")),
     allow(
         dead_code,
-        reason = "parts of code generation and of the loop IR are for one feature alone"
+        reason = "some parts of code generation and of the loop IR belong to one feature only"
     )
 )]
 

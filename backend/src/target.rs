@@ -22,7 +22,7 @@ use target_lexicon::Triple;
 /// An engine that runs programs: machine code, the interpreter, a simulated accelerator, or XLA.
 #[expect(
     clippy::large_enum_variant,
-    reason = "targets are few, and are read where they are written"
+    reason = "there are few targets, and a box would make patterns harder to read"
 )]
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Target {

@@ -50,7 +50,7 @@ impl Limits {
                 Err(Problem::new(
                     Kind::Cancelled,
                     message,
-                    "let calls run again by `Cancel::reset`",
+                    "allow further calls by `Cancel::reset`",
                 ))
             }
             Some(_) | None => Ok(()),

@@ -197,16 +197,18 @@ impl Schedule {
             };
             if !right {
                 let message = format!("action {i}, `{action}`, finds the carry of iteration {at}");
-                let help =
-                    "an iteration is undone from the carry that it began with, after the next one";
+                let help = "the reverse pass of an iteration needs the carry at its start, and \
+                            follows the reverse pass of the next iteration";
                 return Err(Problem::new(Kind::Arguments, message, help));
             }
         }
         match left {
             0 => Ok(()),
-            _ => {
-                Err(Problem::new(Kind::Arguments, format!("{left} iterations are not undone"), ""))
-            }
+            _ => Err(Problem::new(
+                Kind::Arguments,
+                format!("the reverse pass of {left} iterations is missing"),
+                "",
+            )),
         }
     }
 }

@@ -23,11 +23,11 @@ fn loss(from: Dtype, to: Dtype) -> Option<&'static str> {
     match (from, to) {
         (Dtype::Bool, _) | (Dtype::F32, Dtype::F64) => None,
         (Dtype::I32 | Dtype::U32, Dtype::F64 | Dtype::I64) | (Dtype::U32, Dtype::U64) => None,
-        (_, Dtype::Bool) => Some("keeps only whether it is zero"),
+        (_, Dtype::Bool) => Some("maps all numbers but zero to true"),
         (Dtype::F32 | Dtype::F64, Dtype::F32 | Dtype::F64) => Some("rounds to 24 bits"),
-        (Dtype::F32 | Dtype::F64, _) => Some("cuts fractions off"),
+        (Dtype::F32 | Dtype::F64, _) => Some("truncates fractions"),
         (_, Dtype::F32 | Dtype::F64) => Some(rounded),
-        (_, _) => Some("wraps what does not fit"),
+        (_, _) => Some("wraps numbers that are out of range"),
     }
 }
 

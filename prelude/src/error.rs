@@ -21,7 +21,7 @@ use tapeloom_ir::{Kind, Loc, Problem};
 #[derive(Clone, PartialEq, Eq)]
 pub struct Error {
     /// The mistakes, at least one. They are boxed, so that a `Result` with this error type stays small.
-    #[allow(clippy::box_collection, reason = "a `Result` should be as small as its success")]
+    #[allow(clippy::box_collection, reason = "a small error keeps every `Result` small")]
     diagnostics: Box<Vec<Diagnostic>>,
 }
 

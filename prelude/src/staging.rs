@@ -376,8 +376,8 @@ impl Side {
             }
             Side::Result => (
                 "of",
-                "convert it to a float, or return it otherwise: beside the value, as \
-                 `value_and_grad_aux` does, or from a closure that is not differentiated",
+                "convert it to a float, return it as an auxiliary value of `value_and_grad_aux`, \
+                 or return it from a closure that is not differentiated",
             ),
         };
         Problem::new(

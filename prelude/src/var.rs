@@ -104,7 +104,10 @@ impl Var {
 
     /// Returns the extent of axis 0. For a scalar it is 0.
     #[track_caller]
-    #[allow(clippy::len_without_is_empty, reason = "`is_empty` reads as a question about data")]
+    #[allow(
+        clippy::len_without_is_empty,
+        reason = "`is_empty` would read as a question about data"
+    )]
     pub fn len(self) -> usize {
         self.ty(caller()).shape.first().copied().unwrap_or(0)
     }
@@ -154,9 +157,9 @@ impl fmt::Debug for Var {
 /// A number takes the dtype of the `Var`, and must be representable in it: `0.5` is not an i64. A [`Tensor`] is
 /// captured: it becomes a hidden argument of the program, never a constant in it.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no operand beside a `Var`",
+    message = "`{Self}` cannot be the other operand of a `Var`",
     label = "no `Var`, number or tensor",
-    note = "an array or a vector of numbers becomes one by `constant([1.0, 2.0])`, or is a `Tensor`"
+    note = "convert an array or a vector of numbers by `constant([1.0, 2.0])`, or pass a `Tensor`"
 )]
 pub trait IntoVar {
     /// Converts to a `Var`; a number gets the dtype `dtype`.

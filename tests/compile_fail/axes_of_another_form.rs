@@ -1,5 +1,5 @@
 //! Must not compile: batch axes of `vmap_axes` whose structure differs from that of the argument.
-//! says: does not say where the batch is in
+//! says: does not specify the batch axes of
 //! says: or the struct itself with an `Option<i32>` in place of each array
 use tapeloom::prelude::*;
 

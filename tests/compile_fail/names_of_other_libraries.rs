@@ -7,8 +7,8 @@
 //! says: a derivative is a transform of the closure that computes the value
 //! says: an array that is being traced has no elements to refer to
 //! says: `x.index(2)` and `x.index((i, j))` are elements or subarrays
-//! says: is no operand beside a `Var`
-//! says: becomes one by `constant([1.0, 2.0])`
+//! says: cannot be the other operand of a `Var`
+//! says: convert an array or a vector of numbers by `constant([1.0, 2.0])`
 //! says: inside a closure that is being traced there are no tensors yet
 //! says: an array has data when the program runs
 use tapeloom::prelude::*;

@@ -1,4 +1,4 @@
-//! says: Var` does not say which results are stacked and which are summed over the rows
+//! says: Var` does not specify which results are stacked and which are summed over the rows
 //! says: return `Stacked(x)`, `Summed(x)`, or tuples, arrays, `Vec`s and structs of these
 //! errors: 1
 

@@ -111,7 +111,7 @@ const DROP_SHARDINGS: Step = step(
 const CSE: Step = step(&cse::PASS, "inlined bodies contain equal equations");
 const DCE: Step = step(
     &dce::PASS,
-    "many results of inlined bodies are not read, and passes on loops ask for readers",
+    "many results of inlined bodies are not read, and passes on loops analyse readers",
 );
 const FOLD_RANGES: Step =
     step(&fold_ranges::PASS, "indices become sums of counters once they are known not to wrap");
@@ -119,7 +119,7 @@ const ZERO_TRIP_LOOPS: Step =
     step(&zero_trip_loops::PASS, "passes on loops and derivatives do not have to handle them");
 const HOIST_INVARIANTS: Step = step(
     &hoist_invariants::PASS,
-    "later passes ask for the reads of a loop, and its body then has fewer",
+    "later passes analyse the reads of a loop, and its body then has fewer",
 );
 const PROMOTE_READS: Step =
     step(&promote_reads::PASS, "otherwise all of an array counts as read if it goes into a branch");

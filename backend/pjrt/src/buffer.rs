@@ -130,8 +130,9 @@ impl Buffer {
             None => return Ok(()),
             Some(End::Deleted) => format!("this buffer, {}, was deleted", self.of),
             Some(End::Donated(name)) => format!(
-                "this buffer, {}, was donated to an execution of `{name}`, whose results have its memory; expected a buffer \
-                 that was not. Use the result, or execute with `keep` for this argument",
+                "this buffer, {}, was donated to an execution of `{name}`, whose results took over \
+                 its memory; expected a buffer that was not donated. Use the result, or execute \
+                 with `keep` for this argument",
                 self.of
             ),
         };

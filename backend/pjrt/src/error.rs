@@ -76,7 +76,8 @@ impl std::error::Error for Error {}
 macro_rules! codes {
     ($($name:ident $number:literal $text:literal,)*) => {
         /// A code of an error of a plugin: a code of the library Abseil.
-        #[allow(missing_docs, reason = "the names say it; Abseil's guide to statuses has their meaning")]
+        #[allow(missing_docs, reason = "the names are those of Abseil, whose guide to statuses \
+                                        explains them")]
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[non_exhaustive]
         pub enum Code {

@@ -3,7 +3,7 @@
 //! Plugins of XLA rarely fail. This plugin lets each function return an error or a null pointer, or be missing; the
 //! tests check that the client then returns an error and leaks nothing.
 
-#![expect(unsafe_code, reason = "a library in C, in Rust")]
+#![expect(unsafe_code, reason = "imitates a C library")]
 
 use crate::api::{self, Api};
 use crate::calls::Table;

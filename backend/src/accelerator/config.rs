@@ -113,7 +113,7 @@ impl RunConfig {
     /// use tapeloom_backend::accelerator::{Machine, RunConfig};
     /// let setup = RunConfig { unroll: vec![4, 0], ..Machine::cal().into() };
     /// let problem = setup.check().unwrap_err();
-    /// assert_eq!(problem.message, "the setup cannot be: `unroll` takes factors from 1 on, got 0");
+    /// assert_eq!(problem.message, "the run configuration is invalid: `unroll` takes factors from 1 on, got 0");
     /// ```
     ///
     /// # Errors
@@ -138,7 +138,7 @@ impl RunConfig {
         if wrong.is_empty() {
             return Ok(());
         }
-        let message = format!("the setup cannot be: {}", wrong.join("; "));
+        let message = format!("the run configuration is invalid: {}", wrong.join("; "));
         Err(Problem::new(Kind::Target, message, "begin with `RunConfig::from(Machine::cal())`"))
     }
 

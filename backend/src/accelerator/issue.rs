@@ -388,7 +388,7 @@ impl<'a> Issue<'a> {
     /// `targets` accesses wait for its cache line.
     fn access(&mut self, id: u32) -> Result<bool, Problem> {
         let Task::Access { address, write, kind } = self.window.slot(id).task else {
-            return Err(Problem::internal("what is no access takes a port"));
+            return Err(Problem::internal("a task that is no access uses a port"));
         };
         let taped = !matches!(kind, AccessKind::Other);
         let ahead = match self.route {
@@ -517,7 +517,7 @@ impl<'a> Issue<'a> {
         let back = self.back.next_event(self.m, &self.pad.back);
         let Some(next) = [again, ends, out, back].into_iter().flatten().min() else {
             let (now, count) = (self.now, self.window.under_way());
-            let message = format!("{count} operations wait for ever at tick {now}");
+            let message = format!("{count} operations wait forever at tick {now}");
             return Err(Problem::internal(message));
         };
         if next > self.now {

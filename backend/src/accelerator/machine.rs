@@ -230,13 +230,13 @@ impl Machine {
                 wrong.push(format!("`energy {bytes}` must be 0 to {MOST_ENERGY}, got {energy}"));
             }
             if self.energies[..at].iter().any(|before| before.0 == *bytes) {
-                wrong.push(format!("the energy of a cache of {bytes} bytes is said twice"));
+                wrong.push(format!("the energy of a cache of {bytes} bytes is given twice"));
             }
         }
         if wrong.is_empty() {
             let (cache, ways, line) = (self.cache, self.ways, self.line);
             if !line.is_multiple_of(8) {
-                wrong.push(format!("a line of {line} bytes does not hold whole words of 8"));
+                wrong.push(format!("a line of {line} bytes is no multiple of words of 8"));
             }
             if !cache.is_multiple_of(ways * line) {
                 let sets = format!("is not made of sets of {ways} lines of {line}");
@@ -261,7 +261,7 @@ impl Machine {
         if wrong.is_empty() {
             return Ok(());
         }
-        let message = format!("the machine {} cannot be: {}", self.name, wrong.join("; "));
+        let message = format!("the machine {} is invalid: {}", self.name, wrong.join("; "));
         Err(Problem::new(Kind::Target, message, "begin with `Machine::cal()`"))
     }
 
@@ -319,7 +319,7 @@ impl Machine {
                 _ => return Err(problem(at, format!("expected `name number`, found `{line}`"))),
             };
             let Some(found) = missing.iter().position(|m| *m == said) else {
-                return Err(problem(at, format!("`{said}` is said twice")));
+                return Err(problem(at, format!("`{said}` is given twice")));
             };
             missing.remove(found);
         }

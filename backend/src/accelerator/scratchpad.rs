@@ -229,13 +229,13 @@ impl Scratchpad {
                 State::Coming(tile) if planted(Fault::TileEarly) => tile,
                 State::Coming(_) => return Ok(None),
                 State::Empty | State::Filling | State::Leaving(_) => {
-                    return Err(Problem::internal("a layer is read behind the last tile"));
+                    return Err(Problem::internal("a layer is read after the last tile"));
                 }
             };
             (self.tile, self.left) = (Some(tile), tile.entries);
         }
         let (Some(tile), Layer { stream: _, entries, in_array, order }) = (self.tile, layer) else {
-            return Err(Problem::internal("entries are left of no tile"));
+            return Err(Problem::internal("entries remain without a tile"));
         };
         if (tile.in_array, tile.order) != (in_array, order) || entries > self.left {
             let message = format!("{layer:?} is not in the {} entries left of {tile:?}", self.left);
@@ -320,7 +320,8 @@ impl Scratchpad {
         let (stored, mask) = (&mut open.stored[entry.offset as usize], entry.mask());
         if self.reverse || *stored & mask != 0 {
             let offset = entry.offset;
-            let message = format!("offset {offset} is stored twice, or in the reverse phase");
+            let message =
+                format!("offset {offset} is stored a second time, or in the reverse phase");
             return Err(Problem::internal(message));
         }
         *stored |= mask;

@@ -325,7 +325,7 @@ impl fmt::Display for Statistics {
         let (paper, full) = (self.paper_lines(), self.full_lines());
         writeln!(
             f,
-            "\nlines moved: {full}, as the paper counts {paper}; left to write: {}",
+            "\nlines moved: {full}, by the paper's count {paper}; left to write: {}",
             self.left
         )?;
         let State { input, output, tape } = self.state;

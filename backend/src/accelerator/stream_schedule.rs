@@ -276,7 +276,8 @@ impl Stream {
         if end < next || stored && end > next || layer.is_some() && end >= all {
             let (read, last) = (self.read, self.last);
             return Err(Problem::internal(format!(
-                "the layout says that layers are read {read}, and {layer:?} of {all} comes behind {last:?}"
+                "the layout says that layers are read {read}, and {layer:?} of {all} follows \
+                 {last:?}"
             )));
         }
         for n in next..=end.min(all.wrapping_sub(1)) {

@@ -87,8 +87,10 @@ pub fn simulate(
 fn refuse_routines(program: &Program) -> Result<(), Problem> {
     for external in program.externals() {
         if let External::Routine(_) = external.function {
-            let message =
-                format!("`{}` runs in a library, which an accelerator has not", external.name());
+            let message = format!(
+                "`{}` is a library routine, and an accelerator has no libraries",
+                external.name()
+            );
             let help =
                 "run the program on this machine, or write the routine as operations on arrays";
             return Err(Problem::new(Kind::Target, message, help).at(external.location));
@@ -147,7 +149,7 @@ pub(crate) fn simulate_within(
     driver.end(true)?;
     let [input, output, tape] = driver.addresses.state;
     let Receiver::Machine(run) = driver.receiver else {
-        return Err(Problem::internal("a simulation became notes"));
+        return Err(Problem::internal("a simulation ended without its machine"));
     };
     let mut statistics = run.finish()?;
     statistics.state = State { input, output, tape };

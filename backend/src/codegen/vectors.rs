@@ -10,7 +10,7 @@ use tapeloom_ir::Isa;
 /// use tapeloom_backend::Vectors;
 /// use tapeloom_ir::Isa;
 /// let none = Vectors { isa: Isa::Baseline, loops: Vec::new(), simd_bytes: 0 };
-/// assert_eq!(none.to_string(), "baseline: no loop is in lanes\n");
+/// assert_eq!(none.to_string(), "baseline: no loop runs in lanes\n");
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Vectors {
@@ -69,7 +69,7 @@ impl fmt::Display for Vectors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let isa = self.isa;
         if self.loops.is_empty() {
-            return writeln!(f, "{isa}: no loop is in lanes");
+            return writeln!(f, "{isa}: no loop runs in lanes");
         }
         let (simd, all) = (self.simd_loops(), self.loops.len());
         writeln!(f, "{isa}: {simd} of {all} loops in lanes, {} bytes", self.simd_bytes)?;

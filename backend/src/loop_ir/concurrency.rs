@@ -32,7 +32,7 @@ pub(crate) fn refused(k: &Kernel, stmt: &Stmt) -> Option<String> {
         return Some("it is no loop".to_owned());
     };
     let Extent::Constant(pieces) = *extent else {
-        return Some("its extent is known at run time only".to_owned());
+        return Some("its trip count is known at run time only".to_owned());
     };
     if *lanes != 1 {
         return Some("it has lanes".to_owned());
@@ -48,8 +48,8 @@ pub(crate) fn refused(k: &Kernel, stmt: &Stmt) -> Option<String> {
             Effect::Call(_) => Some("there is a call inside"),
             Effect::External(_) => Some("there is a call of an external function inside"),
             Effect::Tape(_) => Some("a cursor moves inside"),
-            Effect::Limit(_) => Some("a loop inside is limited"),
-            Effect::Lap(_) => Some("a time is taken inside"),
+            Effect::Limit(_) => Some("a loop inside has an iteration limit"),
+            Effect::Lap(_) => Some("a timer is read inside"),
         };
         let nested = matches!(shape.flow, Flow::For { parallelism: Parallelism::Concurrent, .. });
         ordered = ordered.or(why).or(nested.then_some("a loop inside is concurrent"));

@@ -51,7 +51,7 @@ pub(crate) fn refused(k: &Kernel, stmt: &Stmt, lanes: usize) -> Option<String> {
         return Some("it is concurrent".to_owned());
     }
     let Extent::Constant(extent) = *extent else {
-        return Some("its extent is known at run time only".to_owned());
+        return Some("its trip count is known at run time only".to_owned());
     };
     let most = extent.min(MOST_LANES);
     if !lanes.is_power_of_two() || lanes > most {
@@ -66,8 +66,10 @@ pub(crate) fn refused(k: &Kernel, stmt: &Stmt, lanes: usize) -> Option<String> {
     visit(body, &mut |stmt| {
         let shape = stmt.shape();
         let runs = match shape.flow {
-            Flow::For { extent: Extent::Scalar(_), .. } => Some("a loop inside runs as data say"),
-            Flow::For { .. } if !shape.carries.is_empty() => Some("a loop inside carries"),
+            Flow::For { extent: Extent::Scalar(_), .. } => {
+                Some("the trip count of a loop inside is known at run time only")
+            }
+            Flow::For { .. } if !shape.carries.is_empty() => Some("a loop inside carries arrays"),
             Flow::For { parallelism: Parallelism::Concurrent, .. } => {
                 Some("a loop inside is concurrent")
             }
@@ -81,8 +83,8 @@ pub(crate) fn refused(k: &Kernel, stmt: &Stmt, lanes: usize) -> Option<String> {
             Effect::Call(_) => Some("there is a call inside"),
             Effect::External(_) => Some("there is a call of an external function inside"),
             Effect::Tape(_) => Some("a cursor moves inside"),
-            Effect::Limit(_) => Some("a loop inside is limited"),
-            Effect::Lap(_) => Some("a time is taken inside"),
+            Effect::Limit(_) => Some("a loop inside has an iteration limit"),
+            Effect::Lap(_) => Some("a timer is read inside"),
         };
         apart = apart.or(runs).or(does);
     });
@@ -98,5 +100,5 @@ pub(crate) fn refused(k: &Kernel, stmt: &Stmt, lanes: usize) -> Option<String> {
     }
     let apart =
         *parallelism != Parallelism::Serial || dependence::may_run_in_lanes(k, *index, lanes, body);
-    (!apart).then(|| "iterations may touch what those beside them write".to_owned())
+    (!apart).then(|| "iterations may access memory that other iterations write".to_owned())
 }

@@ -328,10 +328,13 @@ fn the_verifier_finds_faults() {
         ("for i0 in 2 lanes 0 {}", "0 is no power of two up to 2"),
         ("for i0 in 2 lanes 4 {}", "4 is no power of two up to 2"),
         ("for i0 in 1000 lanes 128 {}", "128 is no power of two up to 64"),
-        ("for i0 in (2) lanes 2 {}", "its extent is known at run time only"),
+        ("for i0 in (2) lanes 2 {}", "its trip count is known at run time only"),
         ("serial i0 in 2 lanes 2 carry b2 = b2.1 { store b2.1[i0], 1.0 }", "is carried"),
         ("for i0 in 2 lanes 2 { for i1 in 2 lanes 2 {} }", "a loop inside has lanes"),
-        ("for i0 in 2 lanes 2 { for i1 in (2) {} }", "a loop inside runs as data say"),
+        (
+            "for i0 in 2 lanes 2 { for i1 in (2) {} }",
+            "the trip count of a loop inside is known at run time only",
+        ),
         ("for i0 in 2 lanes 2 { if true {} }", "there is a branch inside"),
         (
             "var v0: f64 = 0.0 serial i0 in 2 lanes 2 { v0 = 1.0 }",
@@ -343,7 +346,7 @@ fn the_verifier_finds_faults() {
         ),
         (
             "serial i0 in 2 lanes 2 { %0: f64 = load b2[i0] store b2[i0 + 1], 1.0 }",
-            "iterations may touch what those beside them write",
+            "iterations may access memory that other iterations write",
         ),
         // Loop carries that the verifier must refuse.
         ("serial i0 in 2 carry b2 = b3 {}", "b3 is carried, but no iteration writes it"),
@@ -356,11 +359,11 @@ fn the_verifier_finds_faults() {
         ),
         (
             "serial i0 in 2 carry b2 = b3, b2 = b4 { store b3[0], 1.0 store b4[0], 1.0 }",
-            "b2 exchanges places twice",
+            "b2 is exchanged twice",
         ),
         (
             "serial i0 in 2 carry b2 = b4 { store b4[0], 1.0 store b3[0], 1.0 }",
-            "b4 exchanges places, but shares bytes with b3",
+            "b4 is exchanged, but shares bytes with b3",
         ),
         // Calls of kernels that the verifier must refuse.
         ("call k0(b0[0; 3]) to (b2[0; 3]) frame 0", "k0 does not exist"),
@@ -720,7 +723,7 @@ fn the_verifier_checks_calls() {
         ("k1(b1[0; 4]) to (b2[0; 4]) frame 0", Some("is 4 elements of i64, but k1 wants f64[4]")),
         ("k1(b0[1; 4]) to (b2[0; 4]) frame 0", Some("reaches elements 1..=4 of a buffer of 4")),
         ("k1(b0[0; 4]) to (b0[0; 4]) frame 0", Some("input b0 is written")),
-        ("k1(b3[1; 4]) to (b3[4; 4]) frame 128", Some("beside b3[1; 4]: both have bytes 32..40")),
+        ("k1(b3[1; 4]) to (b3[4; 4]) frame 128", Some("and b3[1; 4]: both have bytes 32..40")),
         ("k1(b0[0; 4]) to (b3[0; 4]) frame 0", Some("b3[0; 4] lies in the frame of the call")),
         ("k1(b0[0; 4]) to (b2[0; 4]) frame 32", Some("the frame at 32 is not aligned")),
         ("k1(b0[0; 4]) to (b2[0; 4]) frame 192", Some("ends beyond the workspace of 192 bytes")),
@@ -760,19 +763,19 @@ fn the_verifier_checks_donations() {
     for (callee, call, want) in [
         (given, "k0(b1[4; 4]) to (b1[4; 4]) frame 0", None),
         (given, "k0(b1.1[0; 4]) to (b1.2[0; 4]) frame 0", None),
-        (given, "k0(b1[0; 4]) to (b1[4; 4]) frame 0", Some("is given up for b1[4; 4], but lies")),
+        (given, "k0(b1[0; 4]) to (b1[4; 4]) frame 0", Some("is donated to b1[4; 4], but lies")),
         (given, "k0(b0[0; 4]) to (b0[0; 4]) frame 0", Some("input b0 is written")),
         (
             "kernel k0 @f { buffer b0: f64[4] input 0 output 0 buffer b1: f64[4] input 0 \
              store b0[1], 2.0 }",
             "k0(b1[0; 4]) to (b1[0; 4]) frame 0",
-            Some("input 0 is given up, but b0 is not alone"),
+            Some("input 0 is donated, but b0 is not its only buffer"),
         ),
         (
             "kernel k0 @f { buffer b0: f64[4] input 0 output 0 buffer b1: f64[4] input 1 \
              store b0[1], 2.0 }",
             "k0(b1[0; 4], b1[2; 4]) to (b1[0; 4]) frame 0",
-            Some("beside b1[2; 4]: both have bytes 16..32"),
+            Some("and b1[2; 4]: both have bytes 16..32"),
         ),
     ] {
         let text = format!(
@@ -863,7 +866,7 @@ fn the_verifier_checks_memory() {
             "buffer b0: f64[2] input 0 buffer b1: f64[3] input 0",
             "input 0 is both f64[2] and f64[3]",
         ),
-        ("buffer b0: f64[2] input 99999999999", "which is surely not meant"),
+        ("buffer b0: f64[2] input 99999999999", "which is certainly a mistake"),
     ] {
         let text = format!("program @x {{ {buffers} }}");
         let errors = verify(&parse(&text, &library).unwrap());
@@ -1084,14 +1087,17 @@ program @f {
     };
     let held = |buffer, version| BufferVersion { buffer: BufferId::from_u32(buffer), version };
     let unknown = refused(&|k| k.keep(held(7, 0), Mark::Named("mine".into())));
-    assert!(unknown.contains("b7 is kept, but does not exist"), "{unknown}");
+    assert!(unknown.contains("the `kept` buffer b7 does not exist"), "{unknown}");
     let later = refused(&|k| k.keep(held(1, 3), Mark::Named("mine".into())));
     assert!(later.contains("b1.3 is not declared"), "{later}");
     let word = refused(&|k| k.keep(held(1, 0), Mark::Named("two words".into())));
-    assert!(word.contains("b1 is kept under a name that is no word: named two words"), "{word}");
+    assert!(
+        word.contains("the name of the `kept` buffer b1 is no word: named two words"),
+        "{word}"
+    );
     let key = Mark::Draw(KeyUse { number: 7, branches: [].into() });
     let key = refused(&|k| k.keep(held(1, 0), key.clone()));
-    assert!(key.contains("b1 is kept as a random key: draw [7]"), "{key}");
+    assert!(key.contains("b1 is `kept` as a random key: draw [7]"), "{key}");
     for wrong in ["mine,", "mine, named", "mine, named 2", "mine, recompute", "mine, other"] {
         let text = text.replace("mine, rematerialize", wrong);
         assert!(parse(&text, &|_| None).is_err(), "{wrong}");

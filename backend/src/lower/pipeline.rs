@@ -90,7 +90,7 @@ fn lower(
     let f = module.function(func);
     let (arguments, results) = (f.param_types(), f.result_types());
     if let Some(ty) = arguments.iter().chain(&results).find(|ty| ty.as_array().is_none()) {
-        let message = format!("a program takes and gives arrays, and @{} has {ty}", f.name);
+        let message = format!("a program takes and returns arrays, and @{} has {ty}", f.name);
         return Err(Problem::new(Kind::Target, message, ""));
     }
     let mut callees: PrimaryMap<KernelId, Kernel> = calls.made.iter().cloned().collect();

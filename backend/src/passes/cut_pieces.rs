@@ -144,7 +144,7 @@ impl Cutter<'_> {
                 Stmt::While { .. } => Err("its trip count is known at run time only".to_owned()),
                 Stmt::Call(_) => Err("it calls another kernel".to_owned()),
                 Stmt::CallExternal(_) => Err("it calls a library or Rust function".to_owned()),
-                _ => Err("it has an order".to_owned()),
+                _ => Err("it must run in order".to_owned()),
             };
             let (header, origins) = (header(&stmt), stmt.own_origins());
             let report = self.divisions.len();
@@ -394,11 +394,11 @@ impl Cutter<'_> {
             let here: Vec<BufferId> = here.into_keys().collect();
             let own = block_local(kernel, &PrimaryMap::new(), body, &here);
             if own.contains(&false) || !may_run_concurrently(kernel, index, extent, body, &added) {
-                return Some(format!("iterations of {index} use values of one another"));
+                return Some(format!("iterations of {index} depend on one another"));
             }
         }
         let (buffer, _) = outside.iter().find(|(_, n)| **n > 0)?;
-        Some(format!("{buffer} is used behind the loop of the members that writes it"))
+        Some(format!("{buffer} is used after the loop over members that writes it"))
     }
 
     /// Moves buffers to the private memory of a piece, if each iteration of the loop fills them before it reads them,

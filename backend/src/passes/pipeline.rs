@@ -52,7 +52,7 @@ pub static NATIVE: List = List {
             choice: Choice::WriteOut,
             why_here: "guards are comparisons of counters by now; in unrolled loops, elements have fixed indices",
         },
-        step(&simplify_indices::PASS, "again: in a part of a split loop, more is known"),
+        step(&simplify_indices::PASS, "again: more values are known in a part of a split loop"),
         Step {
             pass: &promote_memory::PASS,
             choice: Choice::Private,
@@ -103,7 +103,8 @@ pub static NATIVE: List = List {
         ),
         step(
             &cut_pieces::PASS,
-            "loops have their final form and lanes; private buffers are still apart from all others",
+            "loops have their final form and lanes; no private buffer shares memory with another \
+             yet",
         ),
         step(&plan_memory::PASS, "no later pass removes a buffer or shortens a lifetime"),
         step(&clamp_bounds::PASS, "last: all other passes may help to prove accesses"),
@@ -114,7 +115,7 @@ pub static NATIVE: List = List {
 /// all functions that it calls.
 pub static OBJECT: List = List {
     name: "object",
-    about: "the pass for objects, behind `native`",
+    about: "the pass for objects, which follows `native`",
     begins: Invariant::Proved,
     steps: &[step(
         &expand_library_calls::PASS,
@@ -185,7 +186,7 @@ pub static STUDY: List = List {
             "guards that became comparisons of counters are removed before they are copied",
         ),
         step(&unroll::PASS, "the steps after it work on copies of an iteration"),
-        step(&simplify_indices::PASS, "again: in a copy of an iteration, more is known"),
+        step(&simplify_indices::PASS, "again: more values are known in a copy of an iteration"),
         step(&redundant_memory::PASS, "copies load elements that other copies loaded or stored"),
         step(&split_arrays::PASS, "each store that is left fills an array"),
     ],
@@ -257,7 +258,11 @@ mod tests {
                 assert!(step.pass.requires <= holds, "{}: {step}", list.name);
                 holds = step.pass.ensures.map_or(holds, |ensured| ensured.max(holds));
             }
-            assert!(holds >= Invariant::Proved, "{}: code is made of what is proved", list.name);
+            assert!(
+                holds >= Invariant::Proved,
+                "{}: code generation needs proved accesses",
+                list.name
+            );
         }
     }
 

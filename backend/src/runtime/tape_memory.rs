@@ -103,8 +103,8 @@ impl Records {
         let mut problem = Problem::new(
             Kind::TooLarge,
             format!(
-                "there is no memory for {bytes} more bytes of what the iterations of the loop{at} keep for \
-                 the backward pass: after {records} iterations"
+                "there is no memory for {bytes} more bytes of residuals that the iterations of the \
+                 loop{at} save for the reverse pass, after {records} iterations"
             ),
             "run fewer iterations, or put `checkpoint` around the body of the loop",
         );
@@ -185,7 +185,7 @@ mod tests {
         let (needed, there) = (10_000 * 24, records.bytes());
         assert!(there <= needed + needed / 4 + 2 * BLOCK, "{there}");
         records.empty();
-        assert!(records.states[0].capacity > 10_000, "what is small is kept");
+        assert!(records.states[0].capacity > 10_000, "small memory is kept");
         assert!(is_there(1 << 20));
         // Linux would grant an allocation of 2^50 bytes, so `is_there` must refuse that size.
         if cfg!(target_os = "linux") {

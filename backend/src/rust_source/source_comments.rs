@@ -69,7 +69,7 @@ fn words(phase: Phase) -> &'static str {
     match (phase.order, phase.transposed, phase.rematerialized) {
         (0, ..) => "",
         (_, true, _) => "reverse pass",
-        (_, false, true) => "computed again for the reverse pass",
+        (_, false, true) => "recomputed for the reverse pass",
         (_, false, false) => "for the reverse pass",
     }
 }

@@ -302,7 +302,7 @@ impl Tape {
         }
         text += "    }\n";
         if is_cut {
-            text += "\n    /// Drops the records behind the first ones.\n";
+            text += "\n    /// Drops all records but the first ones.\n";
             text += "    fn cut(&mut self, records: usize) {\n        self.records = records;\n";
             for Field { elements, name, .. } in fields {
                 text += &format!("        self.{name}.truncate({});\n", size(*elements, "records"));

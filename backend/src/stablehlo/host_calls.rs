@@ -118,7 +118,8 @@ impl Program<'_> {
         }
         Err(Problem::new(
             Kind::Target,
-            "the condition of this loop calls a Rust function, which no program for several devices can",
+            "the condition of this loop calls a Rust function, which is not possible in a program \
+             for several devices",
             "call the function in the body of the loop, and carry its result",
         ))
     }

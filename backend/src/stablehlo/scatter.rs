@@ -66,7 +66,8 @@ fn onto_all(
     };
     let axes: Vec<usize> = places.collect();
     let neutral = code.neutral(x.ty.dtype);
-    let neutral = neutral.ok_or_else(|| Problem::internal("a scatter combines by no fold"))?;
+    let neutral =
+        neutral.ok_or_else(|| Problem::internal("a scatter combines by a code that is no fold"))?;
     let all = reduce::reduce(w, code, neutral, &axes, updates)?;
     codes::emit(w, code, &[x.clone(), all], false)
 }

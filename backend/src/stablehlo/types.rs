@@ -85,8 +85,8 @@ pub(super) fn arrays(ty: &Type, most: Option<usize>) -> Result<Vec<ArrayType>, P
             let most = most.ok_or_else(|| {
                 Problem::new(
                     Kind::Target,
-                    "StableHLO has arrays of static shape only, and this loop saves residuals in as many iterations as \
-                     the run decides",
+                    "StableHLO has arrays of static shape only, and this loop saves residuals in a \
+                     number of iterations that is known at run time only",
                     "bound the iterations by `max_steps`, or use a loop with a static trip count",
                 )
             })?;

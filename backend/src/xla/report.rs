@@ -117,8 +117,8 @@ impl fmt::Display for Report {
         match self.memory {
             Some(ExecutionMemory { arguments, results, shared, temporary }) => writeln!(
                 f,
-                "{arguments} bytes of arguments, {results} of results, of which {shared} lie in memory of arguments, and \
-                 {temporary} besides"
+                "{arguments} bytes of arguments, {results} of results, of which {shared} lie in \
+                 memory of arguments, and {temporary} of temporary values"
             ),
             None => writeln!(f, "(the plugin does not state it)"),
         }

@@ -269,11 +269,11 @@ impl<T: Element> Row<'_, T> {
     #[inline(always)]
     fn any_before(&self, places: Range<usize>, other: usize) -> bool {
         let other = self.x[other * self.step];
-        #[expect(clippy::eq_op, reason = "nan alone differs from itself")]
+        #[expect(clippy::eq_op, reason = "only nan differs from itself")]
         let (is_nan, descending) = (other != other, self.flip != 0);
         match (descending, is_nan) {
             (false, false) => self.any(places, |x| x < other),
-            #[expect(clippy::eq_op, reason = "nan alone differs from itself")]
+            #[expect(clippy::eq_op, reason = "only nan differs from itself")]
             (false, true) => self.any(places, |x| x == x),
             // In descending order NaN comes before all numbers, so `x` comes first if it is not `<= other`.
             #[expect(clippy::neg_cmp_op_on_partial_ord, reason = "true of nan")]

@@ -175,7 +175,8 @@ impl HostCall {
             return Err(Problem::new(
                 Kind::Callback,
                 format!("`{}` has no Rust function in this program", self.host.name()),
-                "a program that was read from text has only names of them: bind one",
+                "a program that was parsed from text has only the names of Rust functions: bind a \
+                 function",
             ));
         };
         let Some(lanes) = self.lanes else {
@@ -247,7 +248,8 @@ impl HostCall {
 /// Returns the text with which a Rust function panicked, from the panic's payload.
 fn panic_text(payload: &(dyn Any + Send)) -> &str {
     let text = payload.downcast_ref::<&str>().copied();
-    text.or(payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("it did not say why")
+    text.or(payload.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("a panic without a message")
 }
 
 /// Returns `lanes` copies of an array, along a new axis 0.

@@ -35,7 +35,7 @@ pub fn deeper<T>(walk: impl FnOnce() -> T) -> T {
 pub(crate) fn too_deep(what: &str, depth: usize, most: usize) -> Problem {
     Problem::new(
         Kind::TooLarge,
-        format!("{what} nest {depth} deep, and {most} is the most that can"),
+        format!("{what} nest {depth} deep, more than {most}"),
         "apply some of the closures directly, without a transform, an outline or a jit around each",
     )
 }

@@ -174,9 +174,10 @@ impl Verifier<'_> {
 
 /// Returns the error for a primitive that is not linear in operands that depend on linear parameters.
 pub(crate) fn not_linear(op: &Op) -> Problem {
-    let message = format!("`{}` is not linear in what comes from linear parameters", op.name());
-    let help = "sums, movement and products with other values are linear; `linearize` gives a \
-                linear function for one that is not";
+    let message =
+        format!("`{}` is not linear in values that depend on linear parameters", op.name());
+    let help = "sums, movement and products with other values are linear; `linearize` derives a \
+                linear function from any function";
     Problem::new(Kind::NotLinear, message, help)
 }
 

@@ -70,7 +70,7 @@ fn given(args: &[Tensor], results: &[Tensor]) -> Problem {
     Problem::new(
         Kind::NotFinite,
         format!("result {result} is not finite, and neither is argument {which}"),
-        "no operation in between made it: look at the origin of the argument",
+        "no operation made it: look at the origin of the argument",
     )
 }
 
@@ -321,8 +321,8 @@ fn appeared(f: &Function, i: usize, operands: &[Value], y: &Value) -> Origin {
     let name = e.op.name();
     let message =
         format!("a value that is not finite first appeared: `{name}` gave {value}{place}{from}");
-    let help = "where the operand may be such, choose before: a `cond` runs one side only, and a \
-                `select` of operands keeps the other one where the operation is defined";
+    let help = "if the operand may be outside the domain, choose before the operation: by `cond`, \
+                which runs one side only, or by a `select` of an operand inside the domain";
     let location: Loc = f.location(i);
     let problem = Problem::new(Kind::NotFinite, message, help).at(location);
     Origin::Appeared(APPEARED.replace(APPEARED.get() + 1), Arc::new(problem))

@@ -472,14 +472,14 @@ fn reused(first: &Use, second: &Use) -> Problem {
     let (message, help) = if first.mark == second.mark {
         (
             "every iteration of a loop uses the same key and draws the same numbers".to_owned(),
-            "fold the number of the iteration into it, split it and carry on with one half, or go over an \
-             array of keys",
+            "fold the index of the iteration into the key, or split the key and carry one half, or \
+             loop over an array of keys",
         )
     } else {
         let first = place(first.line);
         (
             format!("a key is used a second time: the same numbers were drawn before, at {first}"),
-            "split the key, and use every part once",
+            "split the key, and use each part once",
         )
     };
     Problem::new(Kind::KeyReuse, message, help).at(second.line)

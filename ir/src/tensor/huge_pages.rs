@@ -7,7 +7,7 @@
 //!
 //! Where the system provides none, or refuses, only the time differs.
 
-#![allow(unsafe_code, reason = "asks the system, where it can be asked")]
+#![allow(unsafe_code, reason = "calls the system to request large pages")]
 
 use super::line::Line;
 use bytemuck::Zeroable;

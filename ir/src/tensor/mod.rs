@@ -85,7 +85,7 @@ impl Tensor {
                     ty.shape,
                     elements.len()
                 ),
-                "give a shape whose product is the number of elements",
+                "give a shape whose extents have this number as their product",
             ));
         }
         Ok(Tensor::filled_by(ty, elements))
@@ -179,7 +179,8 @@ impl Tensor {
     /// ```
     pub fn from_bytes(ty: &ArrayType, bytes: &[u8]) -> Result<Tensor, Problem> {
         if ty.checked_bytes() != Some(bytes.len()) {
-            let message = format!("{} bytes are not those of a tensor of {ty}", bytes.len());
+            let message =
+                format!("expected the bytes of a tensor of {ty}, found {} bytes", bytes.len());
             return Err(Problem::new(Kind::Shape, message, ""));
         }
         let mut t = Tensor::zeros_of(ty)?;
@@ -196,8 +197,10 @@ impl Tensor {
     /// neither 0 nor 1.
     pub fn from_lines(ty: ArrayType, lines: Buffer) -> Result<Tensor, Problem> {
         if ty.checked_bytes().map(|b| b.div_ceil(size_of::<Line>())) != Some(lines.len()) {
-            let message =
-                format!("a buffer of {} lines is not that of a tensor of {ty}", lines.len());
+            let message = format!(
+                "expected the buffer of a tensor of {ty}, found {} cache lines",
+                lines.len()
+            );
             return Err(Problem::new(Kind::Shape, message, ""));
         }
         let t = Tensor { ty, lines };

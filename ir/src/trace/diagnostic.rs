@@ -112,7 +112,7 @@ impl fmt::Display for Diagnostic {
         };
         for (i, Context { transform, at }) in inner.iter().chain(outer).enumerate() {
             if many && i == SHOWN - 1 {
-                write!(f, "\n   = and so on through {} more", self.context.len() - SHOWN)?;
+                write!(f, "\n   = and {} more transforms", self.context.len() - SHOWN)?;
             }
             write!(f, "\n   = while tracing for `{transform}`")?;
             if let Some(at) = at {

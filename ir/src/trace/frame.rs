@@ -346,7 +346,8 @@ impl Trace {
     pub(super) fn tell_cause(&mut self) {
         let Some(frame) = self.frames.last() else { return };
         if self.diagnostics.is_empty() && !frame.poison.is_empty() {
-            let message = "a value stands for the outcome of an error that was not reported";
+            let message = "a value stands for the result of a failed operation, and no error was \
+                           reported";
             let at = self.frames.iter().find_map(|f| f.spoiled);
             self.push(Diagnostic::new(Problem::internal(message), at));
         }

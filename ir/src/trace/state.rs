@@ -128,7 +128,7 @@ impl State {
                 (Some(given), Some(ty)) if given.dtype == ty.dtype => Kind::Shape,
                 _ => Kind::Dtype,
             },
-            format!("`{what}` gives {given} to a `{}` of {ty}", self.name),
+            format!("`{what}` writes {given} to a `{}` of {ty}", self.name),
             "a `Ref` has one type: convert or reshape the value, or begin with another type",
         );
         super::record(problem, &[self.get(what, at), value], at);

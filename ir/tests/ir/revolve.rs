@@ -69,7 +69,7 @@ fn unknown_lengths_cost_one_more_time_at_most() {
 #[test]
 fn invalid_schedules_are_refused() {
     let wrong = [
-        ("keep 0, ahead 1, back 1", 2, "1 iterations are not undone"),
+        ("keep 0, ahead 1, back 1", 2, "the reverse pass of 1 iterations is missing"),
         ("keep 0, ahead 2, back 1, take 0, back 0", 2, "action 1"),
         ("keep 0, ahead 1, back 1, take 1, back 0", 2, "action 3"),
         ("keep 0, back 0, take 0, ahead 1, back 1", 2, "action 1"),

@@ -213,7 +213,7 @@ fn expand(input: &DeriveInput) -> Result<TokenStream, Error> {
         #(#unmarked)*
         const _: () = {
             #[doc(hidden)]
-            #[allow(unreachable_pub, missing_docs, reason = "named by the impl alone")]
+            #[allow(unreachable_pub, missing_docs, reason = "only the impl names it")]
             #[derive(Clone, PartialEq, Eq, Hash, Debug)]
             pub struct #structure<#(#others),*> #where_clause {
                 #(#structure_fields,)*

@@ -218,11 +218,12 @@ fn planned(name: &str, x: &ArrayType, w: &ArrayType, how: &Conv) -> Result<Plann
     if !fits {
         return wrong(
             format!(
-                "`{name}` of {x} with kernels {w}, groups {}: {channels} channels and kernels for {}, \
-                 {outputs} outputs",
+                "`{name}` of {x} with kernels {w}, groups {}: {channels} channels, kernels for {} \
+                 channels, {outputs} outputs",
                 how.groups, w.shape[kernel.channels]
             ),
-            "the channels are those of a kernel times the groups, and the outputs a multiple of the groups"
+            "the number of channels is that of a kernel times the groups, and the number of \
+             outputs a multiple of the groups"
                 .to_owned(),
         );
     }

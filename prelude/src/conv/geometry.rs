@@ -142,8 +142,8 @@ impl Steps {
                 _ => Err(Problem::new(
                     Kind::TooLarge,
                     format!(
-                        "`{name}` along spatial axis {i}: windows that reach over {k} elements, the stride {stride} \
-                         and the padding ({low}, {high}), over {n} elements"
+                        "`{name}` along spatial axis {i}: windows over {k} elements, the stride \
+                         {stride} and the padding ({low}, {high}), over {n} elements"
                     ),
                     "give smaller strides, dilations or paddings",
                 )),
@@ -158,7 +158,7 @@ impl Steps {
 fn each(name: &str, what: &str, given: &[usize], d: usize) -> Result<Vec<usize>, Problem> {
     if given.contains(&0) {
         let message = format!("`{name}` with the {what} {given:?}");
-        return Err(Problem::new(Kind::Shape, message, "such numbers are at least 1"));
+        return Err(Problem::new(Kind::Shape, message, "these numbers must be at least 1"));
     }
     match given {
         [] => Ok(vec![1; d]),

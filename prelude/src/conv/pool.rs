@@ -22,7 +22,7 @@ fn planned(
     let rank = ty.shape.len();
     if of.sizes.contains(&0) {
         let message = format!("`{name}` with windows of the sizes {:?}", of.sizes);
-        return Err(Problem::new(Kind::Shape, message, "a window has one place at least"));
+        return Err(Problem::new(Kind::Shape, message, "a window has at least one element"));
     }
     let axes: Vec<usize> = match &of.axes {
         Some(axes) if axes.len() == d => {
@@ -174,8 +174,9 @@ fn folded(x: Var, windows: Windows, init: f64, f: &dyn Fn(Var, Var) -> Var, at: 
         if got == want {
             return y;
         }
-        let message = format!("the function of `reduce_window` makes {got} of two arrays {want}");
-        wrong(Problem::new(Kind::Shape, message, "it keeps their type"), &[y], want, at)
+        let message =
+            format!("the function of `reduce_window` returns {got} for two arrays {want}");
+        wrong(Problem::new(Kind::Shape, message, "return an array of their type"), &[y], want, at)
     };
     match places {
         0..=UNROLLED if view.ty(at).shape.first() == Some(&places) => {

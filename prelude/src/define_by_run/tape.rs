@@ -131,7 +131,7 @@ fn recorded<A: Tree<Var>, B: Tree<Var>>(
         results
     })?;
     let Some(output) = output else {
-        return Err(Problem::internal("a closure was recorded that did not run").into());
+        return Err(Problem::internal("a closure was recorded, but did not run").into());
     };
     Ok(Tape { recorded, structure, output, at, kind: PhantomData })
 }

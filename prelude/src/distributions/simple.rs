@@ -28,7 +28,7 @@ pub fn cauchy(key: Var, shape: impl Into<Shape>, dtype: Dtype) -> Var {
         let problem = Problem::new(
             Kind::Dtype,
             format!("`cauchy` in {dtype}"),
-            "such numbers are f32 or f64",
+            "these numbers are f32 or f64",
         );
         return wrong(problem, &[key], ArrayType::new(dtype, shape), at);
     }
@@ -64,7 +64,7 @@ pub fn ball(key: Var, d: usize, p: f64, shape: impl Into<Shape>, dtype: Dtype) -
     let mut whole = shape.to_vec();
     whole.push(d);
     let problem = if !dtype.is_float() {
-        Problem::new(Kind::Dtype, format!("`ball` in {dtype}"), "such numbers are f32 or f64")
+        Problem::new(Kind::Dtype, format!("`ball` in {dtype}"), "these numbers are f32 or f64")
     } else if p > 0.0 {
         return on_behalf("ball", at, || {
             let [for_points, for_radius] = split(key);

@@ -48,7 +48,7 @@ fn backward(name: &'static str, y: impl IntoComplex, along: &Along, plan: Planne
         let n = match plan.points.pop().flatten() {
             Some(n) => n,
             None if h <= 1 => {
-                let help = "say how many points the result has: `fft::along(axis).points(n)`";
+                let help = "give the number of points of the result: `fft::along(axis).points(n)`";
                 let message = format!("`{name}` of half a spectrum whose axis has the extent {h}");
                 return Err(Problem::new(Kind::Shape, message, help));
             }

@@ -96,7 +96,7 @@ pub(super) fn tensor(shape: &[usize], layout: Layout, bytes: &[u8]) -> Result<Te
     let expected = ty.shape.checked_elements().and_then(|n| n.checked_mul(size));
     if expected != Some(bytes.len()) || ty.checked_bytes().is_none() {
         let found = bytes.len();
-        return Err(damaged(format!("{found} bytes are not those of {stored:?} {}", ty.shape)));
+        return Err(damaged(format!("{found} bytes do not match {stored:?} {}", ty.shape)));
     }
     let native = if cfg!(target_endian = "big") { big_endian } else { !big_endian };
     let narrow = size < ty.dtype.bytes();

@@ -77,7 +77,7 @@ pub fn from_npy(bytes: &[u8]) -> Result<Tensor, Problem> {
 /// Splits a `.npy` file into its header and the bytes of its elements.
 fn parts(bytes: &[u8]) -> Result<(&str, &[u8]), Problem> {
     let no = |why: &str| damaged(format!("no file of numpy: {why}"));
-    let rest = bytes.strip_prefix(MAGIC).ok_or_else(|| no("it begins otherwise"))?;
+    let rest = bytes.strip_prefix(MAGIC).ok_or_else(|| no("it lacks the magic string"))?;
     let ([major, _], rest) = rest.split_first_chunk().ok_or_else(|| no("it ends early"))?;
     let early = || no("it ends in the header");
     let (length, rest) = match major {
@@ -132,8 +132,8 @@ fn described(header: &str) -> Result<(Layout, Vec<usize>), Problem> {
     let dtype = entry("descr").ok_or_else(|| no("`descr`"))?;
     let (stored, big_endian) = dtype.as_string().and_then(|d| stored(d)).ok_or_else(|| {
         let shown = dtype.format_ascii().unwrap_or_default();
-        let help = "supported are bool, integers and floats from float16 on; save real and imaginary parts apart, \
-                    and convert others by `x.astype(..)` in numpy";
+        let help = "supported are bool, integers and floats from float16 on; save real and \
+                    imaginary parts separately, and convert others by `x.astype(..)` in numpy";
         let message = format!("the array has the dtype {}", self::shown(&shown));
         Problem::new(Kind::File, message, help)
     })?;

@@ -109,7 +109,9 @@ impl Arrays {
         }
         // In a damaged archive, the directory may list fewer or more members than the end record counts.
         if members.len() as u64 != archive.entries_hint() {
-            return Err(damaged("the archive has another number of members than it says"));
+            return Err(damaged(
+                "the archive has another number of members than its header states",
+            ));
         }
         // If members shared bytes, a small file could decompress to an unlimited number of bytes, so overlaps are an
         // error.

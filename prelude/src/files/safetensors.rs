@@ -123,7 +123,7 @@ impl Arrays {
             serde_json::from_slice(header).map_err(|e| no(&format!("its header: {e}")))?;
         if about.data_len() != all.len() {
             let (said, are) = (about.data_len(), all.len());
-            return Err(damaged(format!("the header is about {said} bytes, and there are {are}")));
+            return Err(damaged(format!("the header describes {said} bytes, and there are {are}")));
         }
         let mut arrays = Arrays::new();
         for (name, info) in about.tensors() {

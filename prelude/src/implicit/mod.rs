@@ -220,7 +220,7 @@ fn changed(form: &Form, types: &[ArrayType], found: &Flat, at: Loc) -> Option<Pr
     }
     let mut leaves = found.leaves.iter().zip(types);
     let (v, want) = leaves.find(|(v, want)| v.ty(at) != **want)?;
-    let message = format!("`fixed_point` of a function that makes {} of {want}", v.ty(at));
+    let message = format!("`fixed_point` of a function that returns {} for {want}", v.ty(at));
     Some(Problem::new(Kind::Rule, message, help))
 }
 

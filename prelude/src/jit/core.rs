@@ -139,7 +139,7 @@ impl Drop for Programs {
 #[cold]
 fn only_of_machine_code(what: &str, help: &str) -> Problem {
     let help = if cfg!(feature = "native") { help } else { "build with the feature `native`" };
-    let message = format!("{what} is of machine code, and this function runs on another engine");
+    let message = format!("{what} needs machine code, and this function runs on another engine");
     Problem::new(Kind::Target, message, help)
 }
 
@@ -246,7 +246,8 @@ impl Entry {
                 "a program compiled for other arguments: {}",
                 self.difference(&given.form(), &types(leaves), &[])
             ),
-            "pass arguments of that kind, or call the `Jit`, which compiles for each kind",
+            "pass arguments of those types, or call the `Jit`, which compiles for each combination \
+             of types",
         );
         Err(Error::at(problem, at))
     }
@@ -389,7 +390,8 @@ impl Core {
         closure: &Closure<'_>,
     ) -> Result<(Vec<Tensor>, Form, CallReport), Error> {
         if !matches!(self.target, Target::Native(_)) {
-            let help = "report without `on`; on an accelerator, `simulate` gives statistics";
+            let help = "make the report without `on`; on an accelerator, `simulate` returns \
+                        statistics";
             return Err(Error::at(only_of_machine_code("a report", help), self.at));
         }
         let traced = self.traced(&types(leaves), closure)?;
@@ -418,8 +420,8 @@ impl Core {
         let machine_code = matches!(self.target, Target::Native(_));
         let compiled = matches!(self.engine, Engine::Native | Engine::Relaxed);
         if !machine_code || !compiled {
-            let help = "profile without `on`, `interpreted` and `nan_check`; on an accelerator, \
-                        `simulate` gives statistics";
+            let help = "make the profile without `on`, `interpreted` and `nan_check`; on an \
+                        accelerator, `simulate` returns statistics";
             return Err(Error::at(only_of_machine_code("a profile", help), self.at));
         }
         let traced = self.traced(&types(leaves), closure)?;

@@ -57,7 +57,9 @@ impl Program {
                 Target::Native(_) | Target::Interpreter => &transforms::BEFORE_CODE,
                 #[cfg(feature = "xla")]
                 Target::Xla(_) => {
-                    return Err(Problem::internal("code of tapeloom for a program of XLA"));
+                    return Err(Problem::internal(
+                        "machine code was requested for a program of XLA",
+                    ));
                 }
             },
             Engine::Relaxed => &transforms::BEFORE_RELAXED_CODE,

@@ -43,7 +43,8 @@ pub struct Summed<A>(pub A);
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` does not say which results are stacked and which are summed over the rows",
+    message = "`{Self}` does not specify which results are stacked and which are summed over the \
+               rows",
     note = "return `Stacked(x)`, `Summed(x)`, or tuples, arrays, `Vec`s and structs of these; `x` is any tree"
 )]
 pub trait RowResults<L = Var>: Tree<L> {

@@ -110,7 +110,7 @@ fn of_leaves(
             return Err(Problem::new(
                 Kind::Arguments,
                 format!("`{leaf}`, {ty}: the partition spec {spec} leaves a division open"),
-                "name the mesh axis, or write `_`: callers have to know how arguments and results are divided",
+                "name the mesh axis, or write `_`: arguments and results need a known division",
             ));
         }
         Ok(spec.clone())

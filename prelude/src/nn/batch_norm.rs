@@ -92,7 +92,7 @@ impl BatchNorm {
         };
         let ty = x.ty(at);
         if ty.shape[axis] > 0 && ty.shape.contains(&0) {
-            let message = format!("`BatchNorm::train` of {ty}, which has no elements to a channel");
+            let message = format!("`BatchNorm::train` of {ty}, whose channels have no elements");
             let problem = Problem::new(Kind::Shape, message, "give a batch of one example or more");
             return (wrong(problem, &[x, state.mean, state.variance], ty, at), *state);
         }

@@ -390,13 +390,13 @@ impl Adaptive {
         let (name, why) = match self.method {
             _ if !self.adjoint => return true,
             Method::Rosenbrock(method) => {
-                (method.name, "a stiff system integrated backwards is unstable")
+                (method.name, "a stiff system is unstable if integrated backwards")
             }
             Method::Pair(_) if !event => return true,
             Method::Pair(pair) => (pair.name, "the integration ends at an event"),
         };
         let message = format!("`{name}` has no adjoint method here: {why}");
-        let help = "leave `.adjoint()` away; `checkpoint(f, Policy::Bytes(n))` bounds the memory of \
+        let help = "leave out `.adjoint()`; `checkpoint(f, Policy::Bytes(n))` bounds the memory of \
                     reverse mode";
         trace::record(Problem::new(Kind::Arguments, message, help), &[], at);
         false

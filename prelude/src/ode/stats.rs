@@ -80,7 +80,7 @@ impl Status {
     pub fn of(number: &Tensor) -> Result<Status, Error> {
         let found = number.item::<i64>()?;
         Status::ALL.into_iter().find(|status| *status as i64 == found).ok_or_else(|| {
-            let message = format!("{found} is the number of no status");
+            let message = format!("no status has the number {found}");
             Problem::new(Kind::Arguments, message, "take it from `Stats::status`").into()
         })
     }
@@ -94,7 +94,7 @@ impl fmt::Display for Status {
             Status::TooManySteps => "too many steps",
             Status::StepTooSmall => "a step too small",
             Status::NotFinite => "a slope that is not finite",
-            Status::UnorderedTimes => "times in no order",
+            Status::UnorderedTimes => "times that are not sorted",
         })
     }
 }

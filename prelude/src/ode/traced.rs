@@ -83,7 +83,8 @@ impl<'a> Traced<'a> {
         let help = if types.iter().all(|ty| ty.dtype.is_float()) {
             "reduce it, as by `.min()` or `.index(0)`"
         } else {
-            "give a number that changes its sign there, as `y - 0.5` does where `y.lt(0.5)` changes"
+            "return a number that changes its sign at the event, such as `y - 0.5` instead of \
+             `y.lt(0.5)`"
         };
         let problem = Problem::new(Kind::Shape, message, help);
         staged.report(Diagnostic::new(problem, staged.at));

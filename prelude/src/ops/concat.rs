@@ -299,8 +299,9 @@ impl Var {
             shape[axis] = of_their_own.map_or(1, |i| tv.shape[i]);
             let fits = broadcast_shapes(&tv.shape, &shape).as_ref() == Some(&shape);
             if !(0..=n).contains(&place) || !fits {
-                let message = format!("`insert` of {tv} at place {index} of axis {axis} of {ty}");
-                let help = "the place must exist, and all other axes must fit";
+                let message =
+                    format!("`insert` of {tv} at position {index} of axis {axis} of {ty}");
+                let help = "the position must exist, and all other axes must fit";
                 return misshapen(message, help, &[x, values], ty, at);
             }
             let place = place as usize;

@@ -58,8 +58,8 @@ macro_rules! cumulative {
     ($($doc:literal, $body:expr => $(#[$attribute:meta])* pub fn $name:ident(); pub fn $reverse:ident();)*) => {
         /// Cumulative operations along an axis.
         impl Var {
-            $(#[doc = concat!($doc, " of the elements up to each along `axis`, that one included; the \
-                shape and dtype of the operand.")]
+            $(#[doc = concat!($doc, " of the elements up to and including each element along \
+                                     `axis`; the shape and dtype of the operand.")]
             ///
             /// Errors: `shape` if the axis does not exist; `dtype` if the operation is not defined for the dtype.
             $(#[$attribute])*
@@ -69,8 +69,8 @@ macro_rules! cumulative {
                 along(stringify!($name), self, axis, at, |x, axis| $body(x, axis, false, at))
             }
 
-            #[doc = concat!($doc, " of the elements from each to the end of `axis`, that one \
-                included; the shape and dtype of the operand.")]
+            #[doc = concat!($doc, " of the elements from and including each element to the end of \
+                                   `axis`; the shape and dtype of the operand.")]
             ///
             /// Errors: `shape` if the axis does not exist; `dtype` if the operation is not defined for the dtype.
             #[track_caller]
@@ -86,8 +86,8 @@ cumulative! {
     "The sums", |x, axis, reverse, at| fold(Cumulation::Sum, x, axis, reverse, at) =>
         pub fn cumsum();
         pub fn cumsum_reverse();
-    "The products (derivatives are right where factors are zero, but nan where a product of some factors overflows \
-     beside a zero)",
+    "The products (derivatives are right where factors are zero, but nan where the product of some \
+     factors overflows and another factor is zero)",
         |x, axis, reverse, at| fold(Cumulation::Prod, x, axis, reverse, at) =>
         pub fn cumprod();
         pub fn cumprod_reverse();

@@ -112,7 +112,7 @@ macro_rules! reductions {
                 reduce(stringify!($name), self, &.., Keep::Drop, caller(), $body)
             }
 
-            #[doc = concat!($doc, " over `axes` (an axis or several), which go away.")]
+            #[doc = concat!($doc, " over `axes` (one or more), which are removed.")]
             $(#[doc(alias = $search)])?
             ///
             /// Errors: `shape` if an axis does not exist or is named twice.
@@ -134,8 +134,8 @@ macro_rules! reductions {
 reductions! {
     sum sum_axis sum_keepdims axis "sum(axis)" "The sum" |x, axes, at| fold(Reducer::Sum, x, axes, at);
     prod prod_axis prod_keepdims
-        "The product (derivatives are right where factors are zero, but nan where a product of some factors overflows \
-         beside a zero)"
+        "The product (derivatives are right where factors are zero, but nan where the product of \
+         some factors overflows and another factor is zero)"
         |x, axes, at| fold(Reducer::Prod, x, axes, at);
     max max_axis max_keepdims ["amax"] axis "max(axis)"
         "The largest element (nan if any is; ties share the derivative evenly)"

@@ -166,7 +166,13 @@ impl Var {
                 let size = n.saturating_add(off);
                 if size.checked_mul(size).is_none() {
                     let message = format!("`diag` of {ty} on diagonal {k}");
-                    return misshapen(message, "no memory holds such a matrix", &[self], ty, at);
+                    return misshapen(
+                        message,
+                        "the matrix exceeds the address space",
+                        &[self],
+                        ty,
+                        at,
+                    );
                 }
                 on_behalf("diag", at, || {
                     let (row, column) = (iota([n, n], 0, Dtype::I64), iota([n, n], 1, Dtype::I64));

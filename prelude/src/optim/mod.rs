@@ -96,7 +96,8 @@ use tapeloom_ir::{Kind, Literal, Loc, Problem, Tensor};
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no optimiser of `{P}`",
     label = "no optimiser",
-    note = "optimisers are made by `optim::sgd`, `optim::adam` and their relatives, and are tuples of those"
+    note = "make an optimiser by `optim::sgd`, `optim::adam` or another function of `optim`, or \
+            pass a tuple of optimisers"
 )]
 pub trait Optimizer<P: Tree<Var>> {
     /// The values that each step passes to the next one, such as means of gradients.

@@ -32,7 +32,7 @@ pub fn randint(
     let guess = ArrayType::new(dtype, shape.clone());
     if !dtype.is_integer() {
         let message = format!("`randint` in {dtype}");
-        let problem = Problem::new(Kind::Dtype, message, "such numbers are i32, i64, u32 or u64");
+        let problem = Problem::new(Kind::Dtype, message, "these numbers are i32, i64, u32 or u64");
         return wrong(problem, &[key], guess, at);
     }
     let (low, high) = (low.into_var(dtype, at), high.into_var(dtype, at));

@@ -164,7 +164,7 @@ fn no_key(name: &str, key: Var, at: Loc) -> Option<Problem> {
     let ty = key.ty(at);
     if ty.dtype != Dtype::U64 {
         let message = format!("`{name}` needs a key, got {ty}");
-        return Some(Problem::new(Kind::Dtype, message, "make one of a seed, with `random::key`"));
+        return Some(Problem::new(Kind::Dtype, message, "make a key from a seed by `random::key`"));
     }
     let help = "take one of them, or map over them with `vmap`";
     let message = || format!("`{name}` needs one key, got {ty}");
@@ -179,7 +179,7 @@ pub(crate) fn drawn_from(name: &str, key: Var, shape: &Shape, at: Loc) -> Result
     let few = shape.checked_elements().is_some_and(|n| n <= MOST);
     let message = || format!("`{name}` of shape {shape}");
     if !few {
-        let help = "no memory holds so many elements";
+        let help = "the array exceeds the address space";
         return Err(Problem::new(Kind::TooLarge, message(), help));
     }
     Ok(marked(Mark::Draw, key, at))
@@ -212,7 +212,7 @@ fn used(
     }
     let Some(n) = shape.checked_elements().filter(|n| *n <= MOST) else {
         let message = format!("`{name}` of shape {shape}");
-        let problem = Problem::new(Kind::TooLarge, message, "no memory holds so many elements");
+        let problem = Problem::new(Kind::TooLarge, message, "the array exceeds the address space");
         return wrong(problem, &[key], ArrayType::new(dtype, shape.clone()), at);
     };
     on_behalf(name, at, || {

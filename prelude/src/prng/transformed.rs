@@ -242,7 +242,7 @@ fn floats(
     let shape = shape.into();
     if !dtype.is_float() {
         let message = format!("`{name}` in {dtype}");
-        let problem = Problem::new(Kind::Dtype, message, "such numbers are f32 or f64");
+        let problem = Problem::new(Kind::Dtype, message, "these numbers are f32 or f64");
         return wrong(problem, &[key], ArrayType::new(dtype, shape), at);
     }
     draw(name, key, &shape, dtype, at, |bits| of(unit(bits, dtype)))

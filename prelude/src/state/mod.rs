@@ -129,7 +129,7 @@ impl Ref {
     #[track_caller]
     #[allow(
         clippy::should_implement_trait,
-        reason = "as `x.at(i).add(v)`; it changes what it is of"
+        reason = "the name of `x.at(i).add(v)`; it changes the `Ref`"
     )]
     pub fn add(self, value: impl IntoVar) {
         self.combine(Combine::Add, "add", value, caller());
@@ -139,7 +139,7 @@ impl Ref {
     #[track_caller]
     #[allow(
         clippy::should_implement_trait,
-        reason = "as `x.at(i).mul(v)`; it changes what it is of"
+        reason = "the name of `x.at(i).mul(v)`; it changes the `Ref`"
     )]
     pub fn mul(self, value: impl IntoVar) {
         self.combine(Combine::Mul, "mul", value, caller());
@@ -351,7 +351,7 @@ impl Ref {
             (!fits || given.dtype != ty.dtype).then(|| {
                 Problem::new(
                     if fits { Kind::Dtype } else { Kind::Shape },
-                    format!("`{what}` gives {given} to a `Ref` of {ty}"),
+                    format!("`{what}` writes {given} to a `Ref` of {ty}"),
                     "a `Ref` has one type: convert or reshape the value, or begin with another type",
                 )
             })

@@ -207,7 +207,7 @@ impl View {
         if !self.points.is_empty() {
             return Err(Problem::new(
                 Kind::Shape,
-                "a view of what index arrays name",
+                "a view of a view that has index arrays",
                 "index the `Ref` with all indices at once, or read it by `get` and index the value",
             ));
         }
@@ -370,8 +370,10 @@ impl View {
         let made = self.born.map_or(String::new(), |at| format!(" made at {at}"));
         Some(Problem::new(
             Kind::Escaped,
-            format!("a view{made} is used where its index does not exist: that belongs to {from}"),
-            "make the view where it is used, from the `Ref` and an index that is there",
+            format!(
+                "a view{made} is used where its index does not exist: the index belongs to {from}"
+            ),
+            "make the view where it is used, from the `Ref` and an index that exists there",
         ))
     }
 }

@@ -71,7 +71,7 @@ pub fn vmap_axes<A: Tree<Var>, B: Tree<Var>, F: Function<A, B, M>, M>(
 /// entry for each entry of a tuple, array or `Vec`; or a struct that derives `Tree` and holds an axis (`i32`) or
 /// `Option<i32>` in place of each array.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` does not say where the batch is in `{A}`",
+    message = "`{Self}` does not specify the batch axes of `{A}`",
     note = "give one axis or `None` for all leaves, a tuple with an entry for each part of a tuple, or the struct itself with an `Option<i32>` in place of each array"
 )]
 pub trait BatchAxes<A: Tree<Var>> {

@@ -109,7 +109,7 @@ impl Parts {
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 #[doc(alias = "ravel_pytree", alias = "tree_flatten", alias = "unravel")]
-#[expect(clippy::type_complexity, reason = "a closure's type has no name to shorten it with")]
+#[expect(clippy::type_complexity, reason = "a type alias cannot name a closure's type")]
 #[track_caller]
 pub fn ravel_tensors<A: Tree<Tensor>>(
     tree: &A,
@@ -128,7 +128,7 @@ pub fn ravel_tensors<A: Tree<Tensor>>(
                 paths[i],
                 leaves[i].ty()
             ),
-            "take the leaves of one dtype apart from the others",
+            "ravel the leaves of each dtype separately",
         );
         return Err(Error::at(problem, at));
     }
@@ -155,7 +155,7 @@ fn misfit(got: &ArrayType, want: &ArrayType) -> Problem {
     let kind = if got.dtype == want.dtype { Kind::Shape } else { Kind::Dtype };
     Problem::new(
         kind,
-        format!("the tree was ravelled to {want} and is to be made of {got}"),
-        "give a vector of as many elements, of that dtype",
+        format!("the tree was ravelled to {want}, and cannot be rebuilt from {got}"),
+        "give a vector with the same number of elements and the same dtype",
     )
 }

@@ -397,7 +397,8 @@ fn dtype_errors_name_the_loss_of_each_conversion() {
     let error = fails(|(n, x): (Var, Var)| n + x, (1i64, 1.0)).to_string();
     assert!(
         error.contains(
-            "`y.convert(Dtype::I64)` cuts fractions off, `x.convert(Dtype::F64)` rounds integers beyond 2^53"
+            "`y.convert(Dtype::I64)` truncates fractions, `x.convert(Dtype::F64)` rounds integers \
+             beyond 2^53"
         ),
         "{error}"
     );

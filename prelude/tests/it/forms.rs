@@ -4,7 +4,7 @@ use form::Form;
 use tapeloom::{Tree, Var};
 
 #[path = "../../src/tree/form.rs"]
-#[allow(dead_code, reason = "it is a module of the library, which shows it to nobody")]
+#[allow(dead_code, reason = "it is a private module of the library")]
 mod form;
 
 /// Returns the structure of a tree and its leaves, like the function of this name in the library.

@@ -45,7 +45,7 @@ fn keys_used_twice_are_found() {
             "folded with one number twice",
             Box::new(|k| noise(random::fold_in(k, 4)) + noise(random::fold_in(k, 2 + 2))),
         ),
-        ("folded with what is drawn", Box::new(|k| noise(random::fold_in(k, 2)) + noise(k))),
+        ("folded with a drawn number", Box::new(|k| noise(random::fold_in(k, 2)) + noise(k))),
         ("one seed, two keys", Box::new(|_| noise(random::key(1)) + noise(random::key(1)))),
         ("a loop in Rust", Box::new(|k| (0..3).fold(zero(), |s, _| s + noise(k)))),
         ("every iteration", Box::new(|k| fori_loop(3, |(_, s): (Var, Var)| s + noise(k), zero()))),
@@ -110,7 +110,7 @@ fn keys_used_twice_are_found() {
             }),
         ),
         (
-            "a branch and behind",
+            "a branch and after it",
             Box::new(|k| cond(k.gt(constant(7u64)), |k: Var| noise(k), |_| zero(), k) + noise(k)),
         ),
         (
@@ -234,7 +234,7 @@ fn keys_used_once_are_left_alone() {
             }),
         ),
         ("numbers", Box::new(|k| noise(random::fold_in(k, 1)) + noise(random::fold_in(k, 2)))),
-        ("a number beyond what is drawn", Box::new(|k| noise(random::fold_in(k, 3)) + noise(k))),
+        ("a number beyond the drawn ones", Box::new(|k| noise(random::fold_in(k, 3)) + noise(k))),
         ("seeds", Box::new(|_| noise(random::key(1)) + noise(random::key(2)))),
         ("nothing of it", Box::new(|k| random::normal(k, [0], Dtype::F64).sum() + noise(k))),
         (
@@ -338,7 +338,7 @@ fn keys_used_once_are_left_alone() {
             }),
         ),
         (
-            "what solvers ask",
+            "keys in solvers",
             Box::new(|k| {
                 let [a, b] = halves(k);
                 let x = fixed_point(|x: Var| x * 0.5 + noise(a), zero());

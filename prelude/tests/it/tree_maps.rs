@@ -148,7 +148,7 @@ fn leaves_of_several_dtypes_are_named() {
 fn a_vector_that_does_not_fit_is_an_error() {
     let error = fails(|p: (Var, Var)| ravel(&p).1(p.1), (1.0, [2.0, 3.0]));
     assert!(
-        error.to_string().contains("ravelled to f64[3] and is to be made of f64[2]"),
+        error.to_string().contains("ravelled to f64[3], and cannot be rebuilt from f64[2]"),
         "{error}"
     );
     let (_, unravel) = ravel_tensors(&[Tensor::from(1.0)]).unwrap();

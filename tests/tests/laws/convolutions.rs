@@ -313,7 +313,7 @@ fn mistakes_are_errors_with_the_line() {
     let pool = |f: fn(Var) -> Var| run(f, &x).unwrap_err();
     let huge = usize::MAX;
     for (error, what) in [
-        (of(Conv::new().groups(2)), "groups 2: 3 channels and kernels for 3"),
+        (of(Conv::new().groups(2)), "groups 2: 3 channels, kernels for 3 channels"),
         (of(Conv::new().layout("NHWC", "HWIO", "NHWC")), "the axes \"NHWC\""),
         (of(Conv::new().layout("NCW", "OIX", "NCW")), "the axes \"OIX\""),
         (of(Conv::new().strides([1, 2])), "1 spatial axes with the strides [1, 2]"),
@@ -324,10 +324,13 @@ fn mistakes_are_errors_with_the_line() {
         (pool(|x| conv::max_pool(x, windows([2]).along([7]))), "axis 7"),
         (pool(|x| conv::max_pool(x, windows([2, 2]).along([0]))), "the sizes [2, 2]"),
         (pool(|x| conv::avg_pool(x.convert(Dtype::I64), windows([2]))), "needs floats, got i64"),
-        (pool(|x| conv::reduce_window(x, windows([2]), 0.0, |x, y| (x + y).sum())), "makes f64[]"),
+        (
+            pool(|x| conv::reduce_window(x, windows([2]), 0.0, |x, y| (x + y).sum())),
+            "returns f64[]",
+        ),
         (
             pool(|x| conv::reduce_window(x, windows([2, 9]), 0.0, |x, y| (x + y).sum())),
-            "makes f64[]",
+            "returns f64[]",
         ),
         (pool(|x| conv::conv(x.gt(0.0), x.gt(0.0), Conv::new())), "it is of numbers"),
         (pool(|x| conv::convolve(x, x, Mode::Full)), "sequences of one axis"),

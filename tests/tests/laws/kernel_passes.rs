@@ -10,7 +10,7 @@ use tapeloom_ir::{Literal, Tensor};
 use tapeloom_tests::bisect::{Verdict, bisect};
 
 /// The line that ends a printed table in a page of the book.
-const END: &str = "<!-- The end of what is printed. -->\n";
+const END: &str = "<!-- End of the printed table. -->\n";
 
 fn table() -> String {
     let mut table =
@@ -22,7 +22,7 @@ fn table() -> String {
             Exactness::Reassociates => "sums in another order",
             Exactness::Flushes => "0 for subnormal numbers",
         };
-        let ensures = ensures.map_or("what held before", Invariant::name);
+        let ensures = ensures.map_or("unchanged", Invariant::name);
         let requires = requires.name();
         table += &format!("| `{name}` | {about} | {bits} | {requires} | {ensures} |\n");
     }
@@ -59,7 +59,7 @@ pub(crate) fn check_page(page: &str, module: &str, table: &str) {
     }
     assert!(
         found == table,
-        "book/src/{page}: the table is not what the rows say; write it with {command}"
+        "book/src/{page}: the table differs from the rows; write it with {command}"
     );
 }
 

@@ -30,7 +30,8 @@ fn table() -> String {
         }
     }
     table
-        + "\nA step `a if b` is tried: what it makes is kept only where the pass `b` behind it then changes the function.\n\n"
+        + "\nA step `a if b` is tentative: its result is used only where the next pass `b` then \
+           changes the function.\n\n"
 }
 
 #[test]

@@ -258,7 +258,7 @@ fn residuals_that_cannot_be_recomputed_refuse_a_budget() {
     };
     let error = jit(grad(checkpoint(asked, Policy::Bytes(1_000)))).call([0.1, 0.2]).unwrap_err();
     let line = line!() - 5;
-    let said = format!("as at tests/tests/programs/budgets.rs:{line}, do not run again");
+    let said = format!("as at tests/tests/programs/budgets.rs:{line}, are not recomputed");
     assert!(error.to_string().contains(&said), "{said}: {error}");
 }
 

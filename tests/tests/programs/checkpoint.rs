@@ -157,8 +157,8 @@ fn names_are_those_that_there_are() {
         assert!(under(known).is_ok());
     }
     for (policy, says) in [
-        (Policy::named(["a b"]), "`named` speaks of `a b`, and"),
-        (Policy::except(["act", "mask", "held"]), "`except` speaks of `mask`, `held`, and"),
+        (Policy::named(["a b"]), "`named` names `a b`, and"),
+        (Policy::except(["act", "mask", "held"]), "`except` names `mask`, `held`, and"),
     ] {
         let error = under(policy).unwrap_err();
         assert_eq!(error.kind(), tapeloom::Kind::Arguments, "{error}");
@@ -171,9 +171,12 @@ fn names_are_those_that_there_are() {
     let of = |policy: Policy| run(grad(checkpoint(own, policy)), [0.1, 0.2]);
     assert!(of(Policy::named(["residual", "tape"])).is_ok());
     let error = of(Policy::named(["packed"])).unwrap_err().to_string();
-    assert!(error.contains("its values have the names `residual`, `tape`"), "{error}");
+    assert!(
+        error.contains("the values of the function have the names `residual`, `tape`"),
+        "{error}"
+    );
     let bare = run(grad(checkpoint(|x: Var| x.sin(), Policy::named(["h"]))), 1.0).unwrap_err();
-    assert!(bare.to_string().contains("no value of it has a name"), "{bare}");
+    assert!(bare.to_string().contains("no value of the function has a name"), "{bare}");
 }
 
 /// A value that a policy names must be saved once, under its name, and not be recomputed: gradients have the same bits

@@ -240,7 +240,7 @@ fn an_accelerator_refuses_a_library_routine() {
     assert_eq!(error.kind(), Kind::Target);
     let text = error.to_string();
     assert!(
-        text.contains("`cholesky` runs in a library") && text.contains("linear_algebra.rs"),
+        text.contains("`cholesky` is a library routine") && text.contains("linear_algebra.rs"),
         "{text}"
     );
 }

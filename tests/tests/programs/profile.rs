@@ -169,7 +169,7 @@ fn other_engines_have_no_profile() {
         let error = result.unwrap_err();
         assert_eq!(error.kind(), Kind::Target);
         let text = error.to_string();
-        assert!(text.contains("a profile is of machine code"), "{text}");
+        assert!(text.contains("a profile needs machine code"), "{text}");
         assert!(text.contains("profile.rs") && text.contains("without `on`"), "{text}");
     }
     let mistake = jit(|x: Var| x.dot(zeros([3], Dtype::F64))).profile([1.0, 2.0]).unwrap_err();

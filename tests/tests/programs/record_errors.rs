@@ -58,7 +58,7 @@ fn bad_inputs_are_errors_at_their_lines() {
             run(|x: Var| { let mut y = x; here!(l.wrong); while y.item::<f64>() < 10.0 { y *= 2.0; } y }, 0.5).map(|_| ())
         "value in grad", NoValue, "in the closure given to `grad`", |l| recorded!(l, |x|
             grad(|x: Var| { here!(l.wrong); x.value(); x.sum() })(x))
-        "value in vjp", NoValue, "`recorded_vjp` differentiates a closure that asks", |l| recorded!(l, |x|
+        "value in vjp", NoValue, "`recorded_vjp` differentiates a closure that reads values", |l| recorded!(l, |x|
             vjp(|x: Var| { here!(l.wrong); x.value(); x.sum() })(x).0)
         "value in vmap", NoValue, "in the closure given to `vmap`", |l| recorded!(l, |x|
             vmap(|x: Var| { here!(l.wrong); if x.item::<f64>() > 0.0 { x } else { -x } })(x))

@@ -190,29 +190,29 @@ fn bad_inputs_are_errors_at_their_lines() {
             let first = |y: Var| { here!(l.other); slot.set(Some(Ref::new(y))); y };
             let zero = Tensor::from(0i64); switch(constant(&zero), [&first, &|_: Var| { here!(l.wrong); slot.take().unwrap().get() }], x)
         }
-        "a view by an index that is gone", Escaped, "is used where its index does not exist", |x, l| {
+        "a view by an index of an ended trace", Escaped, "is used where its index does not exist", |x, l| {
             let r = Ref::new(x);
             fori_loop(2, |(i, ()): (Var, ())| { here!(l.other); slot.set(Some(r.at(i))) }, ());
             here!(l.wrong); slot.take().unwrap().get()
         }
-        "a window by an index that is gone", Escaped, "is used where its index does not exist", |x, l| {
+        "a window by an index of an ended trace", Escaped, "is used where its index does not exist", |x, l| {
             let r = Ref::new(x);
             let show = |i: Var| { here!(l.other); slot.set(Some(r.dynamic_slice(&[i, i], [1, 1]))) };
             map(show, arange(2, Dtype::I64));
             here!(l.wrong); slot.take().unwrap().set(0.0);
             x
         }
-        "another shape", Shape, "`set` gives f64[2] to a `Ref` of f64[2,3]", |x, l| {
+        "another shape", Shape, "`set` writes f64[2] to a `Ref` of f64[2,3]", |x, l| {
             here!(l.other); let r = Ref::new(x * 1.0);
             here!(l.wrong); r.set(x.index_axis(1, 0));
             x
         }
-        "a shape that does not broadcast", Shape, "`add` gives f64[2,3] to a `Ref` of f64[3]", |x, l| {
+        "a shape that does not broadcast", Shape, "`add` writes f64[2,3] to a `Ref` of f64[3]", |x, l| {
             let r = Ref::new(x);
             here!(l.wrong); r.at(0).add(x);
             x
         }
-        "another dtype", Dtype, "`set` gives i64[2,3] to a `Ref` of f64[2,3]", |x, l| {
+        "another dtype", Dtype, "`set` writes i64[2,3] to a `Ref` of f64[2,3]", |x, l| {
             let r = Ref::new(x);
             here!(l.wrong); r.set(x.convert(Dtype::I64));
             x
@@ -222,7 +222,7 @@ fn bad_inputs_are_errors_at_their_lines() {
             here!(l.wrong); r.add(0.5);
             x
         }
-        "a view of another dtype", Dtype, "`mul` gives f32[2,3] to a `Ref` of f64[2,3]", |x, l| {
+        "a view of another dtype", Dtype, "`mul` writes f32[2,3] to a `Ref` of f64[2,3]", |x, l| {
             let r = Ref::new(x);
             here!(l.wrong); r.slice_axis(0, ..).mul(x.convert(Dtype::F32));
             x
@@ -240,7 +240,7 @@ fn bad_inputs_are_errors_at_their_lines() {
             let r = Ref::new(x);
             here!(l.wrong); r.at((0, 0, 0)).get()
         }
-        "an index into a number", Shape, "1 indices into a `Ref` of shape []", |x, l| {
+        "an index into a scalar", Shape, "1 indices into a `Ref` of shape []", |x, l| {
             let r = Ref::new(0.0);
             here!(l.wrong); r.at(0).add(1.0);
             x
@@ -275,7 +275,7 @@ fn bad_inputs_are_errors_at_their_lines() {
             let r = Ref::new(x);
             here!(l.wrong); r.dynamic_slice(&[0], [1, 1]).get()
         }
-        "a view of what index arrays name", Shape, "a view of what index arrays name", |x, l| {
+        "a view of a view that has index arrays", Shape, "a view of a view that has index arrays", |x, l| {
             let r = Ref::new(x);
             here!(l.wrong); r.at(arange(2, Dtype::I64)).at(0).get()
         }

@@ -400,7 +400,8 @@ impl Search<'_> {
         };
         let (file, line) = (at.file(), at.line());
         format!(
-            "; iterations that call Rust functions, as at {file}:{line}, do not run again, so their residuals are saved"
+            "; iterations that call Rust functions, as at {file}:{line}, are not recomputed, so \
+             their residuals are saved"
         )
     }
 
@@ -413,10 +414,12 @@ impl Search<'_> {
                 // If no Rust function is called, then a loop reads the records (one iteration's residuals each) of
                 // another loop, as the linear loops of a derivative rule do.
                 match called(self.module, self.f).is_some() {
-                    true => "Rust is called once: take that out of the loop, or the loop out of the checkpoint",
+                    true => "Rust functions are called once: move the call out of the loop, or the \
+                             loop out of the checkpoint",
                     false => {
-                        "take the loop out of the checkpoint, or say how many iterations it has; if a derivative is taken \
-                         inside, allow more bytes: its loops have a third of them"
+                        "move the loop out of the checkpoint, or give it a static trip count; if a \
+                         derivative is taken inside, allow more bytes: its loops may use a third \
+                         of them"
                     }
                 },
             )

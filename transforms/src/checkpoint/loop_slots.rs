@@ -30,8 +30,8 @@ pub fn keep_carries(
         return Err(Problem::new(
             Kind::Arguments,
             format!(
-                "a loop keeps one carry at least, for a block of one iteration or more; got {carries} carries \
-                 for blocks of {block}"
+                "a loop saves at least one carry, and a block has at least one iteration; got \
+                 {carries} carries for blocks of {block}"
             ),
             "`Policy::Bytes(n)` chooses these numbers for a byte budget",
         ));

@@ -34,14 +34,14 @@ pub fn known_names(module: &Module, f: FuncId, policy: &Policy) -> Result<(), Pr
     }
     let there: Vec<Arc<str>> = there.into_iter().collect();
     let help = match there.as_slice() {
-        [] => "no value of it has a name: mark one, as `x.named(\"h\")` does".to_owned(),
-        [_] => format!("it has one named value: {}", quoted(&there)),
-        _ => format!("its values have the names {}", quoted(&there)),
+        [] => "no value of the function has a name: name one by `x.named(\"h\")`".to_owned(),
+        [_] => format!("the function has one named value: {}", quoted(&there)),
+        _ => format!("the values of the function have the names {}", quoted(&there)),
     };
     Err(Problem::new(
         Kind::Arguments,
         format!(
-            "the policy `{}` speaks of {}, and no value of the function has that name",
+            "the policy `{}` names {}, and no value of the function has that name",
             policy.word(),
             quoted(&missing)
         ),

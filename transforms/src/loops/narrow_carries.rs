@@ -320,7 +320,9 @@ impl Plan {
         let first = body.params.len();
         let old: Vec<ValueId> = body.all_params().collect();
         let dtype = body.types[old[self.param]].as_array().map(|ty| ty.dtype);
-        let Some(dtype) = dtype else { return Err(Problem::internal("a window of no array")) };
+        let Some(dtype) = dtype else {
+            return Err(Problem::internal("a window of a value that is no array"));
+        };
         let ty = |w: &Window| Type::Array(ArrayType::new(dtype, w.shape()));
         let linear = self.param >= first;
         for (at, p) in old.iter().enumerate() {
@@ -348,7 +350,7 @@ impl Plan {
             };
             let window = &self.windows[*w];
             let Some(touch) = Access::of(known, body, e) else {
-                return Err(Problem::internal("a place that was known is not"));
+                return Err(Problem::internal("the position of a window became unknown"));
             };
             // A write changes the written window, so each access to that window takes its latest version; windows that
             // are only read do not change.
@@ -357,7 +359,7 @@ impl Plan {
                 (w, _) => parts[w],
             };
             let made = touch.within(&b, window, part, body, e, &copying);
-            let made = made.ok_or_else(|| Problem::internal("an index that is no sum"))?;
+            let made = made.ok_or_else(|| Problem::internal("an index that is not affine"))?;
             copying.define(e, [made]);
         }
         draft.finish(module, copying.results(body))

@@ -352,7 +352,7 @@ impl Rows {
         for p in &body.linear_params {
             copying.bind(*p, draft.linear_param(body.types[*p].clone()));
         }
-        let lost = || Problem::internal("a row that was known is not");
+        let lost = || Problem::internal("the index of a row became unknown");
         let b = Builder::new(module, &mut draft);
         // The shape of a row with an axis of extent 1 in front; readers of the array expect the row in that shape.
         let one: Vec<usize> = [1].into_iter().chain(self.row.shape.iter().copied()).collect();

@@ -4,7 +4,7 @@ use crate::sweeps::Sweep;
 use max_flow::Network;
 
 #[path = "../../src/checkpoint/max_flow.rs"]
-#[allow(dead_code, reason = "it is a module of the library, which shows it to nobody")]
+#[allow(dead_code, reason = "it is a private module of the library")]
 mod max_flow;
 
 /// Returns the sum of the capacities of the edges into `side`, the sink side of a cut.

@@ -369,5 +369,5 @@ impl LaneAddresses {
 }
 
 fn lost() -> Problem {
-    Problem::internal("vector registers came and went")
+    Problem::internal("the number of vector registers changed")
 }

@@ -106,7 +106,8 @@ impl Translator<'_, '_, '_> {
             // The handle (the word that names the tape) is constant, so the verifier has already checked it.
             Some(word) => {
                 let (tape, at) = opened(word);
-                let tape = tape.ok_or_else(|| Problem::internal("a cursor seeks to no tape"))?;
+                let tape =
+                    tape.ok_or_else(|| Problem::internal("a cursor seeks without a tape"))?;
                 let record = self.program.tapes[tape].record as i64;
                 let [record, at] = [record, at as i64].map(|n| self.b.ins().iconst(types::I64, n));
                 (Field { state: self.state(tape), record, at }, None)

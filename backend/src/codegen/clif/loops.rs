@@ -229,7 +229,7 @@ impl Translator<'_, '_, '_> {
             self.lanes = None;
             self.state.vars[var] = outer;
             let Lanes::One(old) = self.get(var)? else {
-                return Err(Problem::internal(format!("{var} is in two loops of lanes")));
+                return Err(Problem::internal(format!("{var} is in lanes of two loops")));
             };
             let new = scalar::emit(self.b, self.functions, code, dtype, &[old, all])?;
             self.set(var, &Lanes::One(new))?;
@@ -307,7 +307,7 @@ impl Translator<'_, '_, '_> {
         self.block(body)?;
         for (var, place) in places {
             let Lanes::One(new) = self.get(var)? else {
-                return Err(Problem::internal(format!("{var} is in lanes behind them")));
+                return Err(Problem::internal(format!("{var} is still in lanes after its loop")));
             };
             self.b.ins().store(MemFlagsData::new().with_notrap(), new, place, 0);
         }
@@ -449,7 +449,7 @@ impl Translator<'_, '_, '_> {
     fn exchanges(&mut self, buffer: BufferId, at: Exchanged) -> Result<(), Problem> {
         match self.exchanged.insert(buffer, at) {
             None => Ok(()),
-            Some(_) => Err(Problem::internal(format!("{buffer} exchanges places twice"))),
+            Some(_) => Err(Problem::internal(format!("{buffer} is exchanged twice"))),
         }
     }
 

@@ -64,7 +64,7 @@ pub(super) fn body(kernel: &Kernel, index: IndexId) -> Result<&[Stmt], Problem> 
             found = Some(body.as_slice());
         }
     });
-    found.ok_or_else(|| Problem::internal(format!("there is no loop of {index}")))
+    found.ok_or_else(|| Problem::internal(format!("no loop has the index {index}")))
 }
 
 /// Returns the partition of the body of a concurrent loop: one part (function), whose buffers are in memory. Spilled

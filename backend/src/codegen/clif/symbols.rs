@@ -213,9 +213,9 @@ impl<'a> Functions<'a> {
         match self.vectors.isa {
             // SIMD code gets the pointer to its row of arguments in the first register of the calling convention System
             // V, so other conventions are refused.
-            _ if !system_v => Err(Refused("wider ones are made for x86-64 on unix alone")),
+            _ if !system_v => Err(Refused("wider vectors are supported on x86-64 with unix only")),
             isa @ (Isa::Avx512 | Isa::Avx2) => Ok(isa),
-            Isa::Baseline => Err(Refused("wider ones need avx2 and fma")),
+            Isa::Baseline => Err(Refused("wider vectors need avx2 and fma")),
         }
     }
 

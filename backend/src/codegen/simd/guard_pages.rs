@@ -5,7 +5,7 @@
 //! ends the process. Elements that a mask excludes may have addresses there.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
-#![expect(unsafe_code, reason = "calls generated code beside pages that are protected")]
+#![expect(unsafe_code, reason = "calls generated code next to protected pages")]
 
 use super::tests::{arguments, codes, in_lanes, program, same};
 use super::{Compiled, Nest, Word};
@@ -179,7 +179,7 @@ fn nothing_outside_of_arrays_is_touched() {
             all += 1;
         }
     }
-    assert!(4 * taken >= all, "only {taken} of {all} nests are taken");
+    assert!(4 * taken >= all, "only {taken} of {all} nests are accepted");
 }
 
 /// The guard `%1` holds only for the inactive elements of the last vector, whose loads give zero. For these elements

@@ -476,7 +476,7 @@ fn random_nests() {
             }
         }
     }
-    assert!(taken * 3 > all, "{taken} of {all} nests are taken: {reasons:?}");
+    assert!(taken * 3 > all, "{taken} of {all} nests are accepted: {reasons:?}");
 }
 
 /// Offsets between 4-byte elements of a vector have 32 bits. A nest whose elements are further apart must be refused.
@@ -703,5 +703,5 @@ fn every_code_at_edges() {
             }
         }
     }
-    assert!(4 * taken >= 3 * all, "{taken} of {all} are taken");
+    assert!(4 * taken >= 3 * all, "{taken} of {all} are accepted");
 }

@@ -91,7 +91,7 @@ impl Verifier<'_> {
             };
             donated[input] = true;
             if (old.held.buffer, &old.at) != (new.held.buffer, &new.at) {
-                self.error(format!("{old} is given up for {new}, but lies elsewhere"));
+                self.error(format!("{old} is donated to {new}, but lies elsewhere"));
             }
         }
         let frame = i128::from(c.frame as u64)..end.unwrap_or(usize::MAX) as i128;
@@ -146,7 +146,7 @@ impl Verifier<'_> {
             let (low, high, place) = (it.from.max(beside.from), it.to.min(beside.to), it.place);
             let (it, beside) = (it.what, beside.what);
             self.error(format!(
-                "{by} writes {it} beside {beside}: both have bytes {low}..{high} of {place}"
+                "{by} writes {it} and {beside}: both have bytes {low}..{high} of {place}"
             ));
         }
     }

@@ -39,9 +39,7 @@ impl Verifier<'_> {
         if claimed == Parallelism::Concurrent {
             let around = match (self.kernel, self.concurrent) {
                 (Some(_), _) => Some("the kernel is not the entry".to_owned()),
-                (None, Some(around)) => {
-                    Some(format!("it is inside of {around}, which is concurrent"))
-                }
+                (None, Some(around)) => Some(format!("it is inside {around}, which is concurrent")),
                 (None, None) => None,
             };
             let refused = || valid.then(|| concurrency::refused(self.p, stmt)).flatten();
@@ -119,7 +117,7 @@ impl Verifier<'_> {
         for buffer in self.carried.split_off(open) {
             match known.insert(buffer) {
                 true => self.carried.push(buffer),
-                false => self.error(format!("{buffer} exchanges places twice")),
+                false => self.error(format!("{buffer} is exchanged twice")),
             }
         }
         // No other buffer that the iterations access may overlap one of the exchanged buffers.
@@ -136,7 +134,7 @@ impl Verifier<'_> {
         }
         for (it, beside) in overlapping(&mut spans) {
             let (it, beside) = (it.what, beside.what);
-            self.error(format!("{it} exchanges places, but shares bytes with {beside}"));
+            self.error(format!("{it} is exchanged, but shares bytes with {beside}"));
         }
         open
     }

@@ -111,10 +111,7 @@ pub(crate) fn check_depth(program: &Program) -> Result<(), Problem> {
     }
     Err(Problem::new(
         Kind::TooLarge,
-        format!(
-            "compiled calls of outlined functions nest {depth} deep, and {DEEPEST_CALL} is the most \
-             that can"
-        ),
+        format!("compiled calls of outlined functions nest {depth} deep, more than {DEEPEST_CALL}"),
         "apply some of the functions without `outline`",
     ))
 }
@@ -261,7 +258,7 @@ impl<'a> Verifier<'a> {
             };
             match b.place {
                 Place::Input(n) | Place::Donated { input: n, .. } if n >= MOST_INPUTS => {
-                    self.error(format!("{id} is input {n}, which is surely not meant"));
+                    self.error(format!("{id} is input {n}, which is certainly a mistake"));
                 }
                 Place::Input(n) => {
                     let first = inputs.entry(n).or_insert(&b.ty);
@@ -272,7 +269,9 @@ impl<'a> Verifier<'a> {
                 Place::Donated { input, output } => {
                     let holds = |b: &Buffer| b.place.input() == Some(input);
                     if p.buffers.values().filter(|b| holds(b)).count() > 1 {
-                        self.error(format!("input {input} is given up, but {id} is not alone"));
+                        self.error(format!(
+                            "input {input} is donated, but {id} is not its only buffer"
+                        ));
                     }
                     outputs.push(output);
                 }
@@ -319,13 +318,13 @@ impl<'a> Verifier<'a> {
         for (held, marks) in &p.kept {
             match p.buffers.is_valid(held.buffer) {
                 true => self.version(*held),
-                false => self.error(format!("{held} is kept, but does not exist")),
+                false => self.error(format!("the `kept` buffer {held} does not exist")),
             }
             if let Some(mark) = marks.iter().find(|mark| !mark.is_well_formed()) {
-                self.error(format!("{held} is kept under a name that is no word: {mark}"));
+                self.error(format!("the name of the `kept` buffer {held} is no word: {mark}"));
             }
             if let Some(mark) = marks.iter().find(|mark| mark.key_use().is_some()) {
-                self.error(format!("{held} is kept as a random key: {mark}"));
+                self.error(format!("{held} is `kept` as a random key: {mark}"));
             }
         }
         outputs.sort_unstable();
@@ -629,7 +628,7 @@ impl<'a> Verifier<'a> {
             self.homes[held.buffer] = home;
             if here.is_none() || here != home {
                 self.error(format!(
-                    "{} is private, but is not named in one concurrent loop",
+                    "{} is private, but not named in exactly one concurrent loop",
                     held.buffer
                 ));
             }

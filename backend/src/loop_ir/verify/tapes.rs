@@ -33,7 +33,7 @@ impl Verifier<'_> {
         ty: &ArrayType,
     ) {
         if !self.p.cursors.is_valid(cursor) {
-            self.error(format!("{id} is where {cursor} stands, which does not exist"));
+            self.error(format!("{id} is in the record of {cursor}, which does not exist"));
         }
         if !offset.is_multiple_of(ty.dtype.bytes()) {
             self.error(format!("{id} at byte {offset} of a record is not aligned"));

@@ -100,7 +100,7 @@ impl Flatten<'_> {
         let mut stack = vec![frame(f, &args, SmallVec::new(), Origin::default())];
         loop {
             let Some(top) = stack.last_mut() else {
-                return Err(Problem::internal("inlining lost its way"));
+                return Err(Problem::internal("inlining has no caller to return to"));
             };
             if top.next == top.function.equations.len() {
                 let results: Result<Vec<Source>, Problem> =
@@ -430,7 +430,7 @@ impl Flatten<'_> {
 
     fn unit(&self, function: FuncId, donation: Donation) -> Result<KernelId, Problem> {
         let kernel = self.calls.kernel(function, donation);
-        kernel.ok_or_else(|| Problem::internal("the body of a region is no kernel"))
+        kernel.ok_or_else(|| Problem::internal("the body of a region is not a kernel"))
     }
 
     /// Adds a loop to the graph. The initial values of its carries are operands; if the trip count is 0, they

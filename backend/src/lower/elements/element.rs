@@ -59,7 +59,7 @@ impl FusionState<'_> {
                 }
             }
             NodeKind::Movement(Movement::Empty) => {
-                return Err(Problem::internal("an element of an array that has none"));
+                return Err(Problem::internal("an element of an array without elements"));
             }
             NodeKind::Movement(Movement::View { pieces, fill }) => {
                 self.view(id, pieces, *fill, index, guard)?

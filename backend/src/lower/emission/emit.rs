@@ -208,7 +208,7 @@ impl<'a> Convert<'a> {
     }
 
     fn arg(&self, arg: Arg) -> Result<Arg, Problem> {
-        let lost = || Problem::internal("the scheduler used a value before its definition");
+        let lost = || Problem::internal("lowering used a value before its definition");
         match arg {
             Arg::Scalar(s) => self.new_scalar[s].map(Arg::Scalar).ok_or_else(lost),
             Arg::Var(v) => self.new_var[v].map(Arg::Var).ok_or_else(lost),
@@ -245,8 +245,7 @@ impl<'a> Convert<'a> {
         for (t, factor) in position.terms() {
             match t {
                 Term::Index(i) => {
-                    let lost =
-                        || Problem::internal("the scheduler used an index outside of its loop");
+                    let lost = || Problem::internal("lowering used an index outside of its loop");
                     address.terms.push((self.new_index[*i].ok_or_else(lost)?, *factor));
                 }
                 Term::Scalar(s) => {

@@ -161,7 +161,7 @@ impl Convert<'_> {
     ) -> Result<Stmt, Problem> {
         let views = self.spans(&r.operands)?;
         let Some((which, operands)) = views.split_first() else {
-            return Err(Problem::internal("a branch that nothing chooses"));
+            return Err(Problem::internal("a branch without a condition"));
         };
         let outputs = self.results(r)?;
         let layout = Frame::of(self.graph, r, self.memory.callees);
@@ -173,7 +173,7 @@ impl Convert<'_> {
         let mut code = Vec::new();
         let which = self.scalar(which, dtype, &mut code);
         let Some(mut chosen) = calls.pop() else {
-            return Err(Problem::internal("a branch into nothing"));
+            return Err(Problem::internal("a branch without sides"));
         };
         for (k, branch) in calls.into_iter().enumerate().rev() {
             let mut block = Vec::new();
@@ -442,7 +442,7 @@ impl Convert<'_> {
     ) -> Result<View, Problem> {
         let spec = iteration.spec;
         let slot = spec.lead() + spec.params().take_while(|q| *q < p).count();
-        let missing = || Problem::internal("a loop takes more than it is given");
+        let missing = || Problem::internal("a loop has more parameters than operands");
         let field = iteration.tape_accesses.read.iter().find(|(of, _)| *of == slot);
         if let (Binding::Xs, Some((_, field))) = (spec.takes[p], field) {
             return Ok(field.clone());

@@ -69,7 +69,7 @@ impl FusionState<'_> {
         let graph = self.graph;
         let node = &graph.nodes[id];
         let NodeKind::Update(update) = &node.kind else {
-            return Err(Problem::internal("an update that updates nothing"));
+            return Err(Problem::internal("an update without a base"));
         };
         match update {
             Update::Slice => {

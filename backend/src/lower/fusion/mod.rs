@@ -449,7 +449,7 @@ impl FusionState<'_> {
             NodeKind::Input(_)
             | NodeKind::Update(_)
             | NodeKind::Result { .. }
-            | NodeKind::Movement(_) => Err(Problem::internal("a member that computes nothing")),
+            | NodeKind::Movement(_) => Err(Problem::internal("a fusion candidate without a value")),
         }
     }
 

@@ -148,7 +148,7 @@ impl Calls {
             for e in &module.function(f).equations {
                 for region in e.op.regions().iter().filter(|r| r.role.runs()) {
                     if region.function >= f {
-                        return Err(Problem::internal("a function runs a later one"));
+                        return Err(Problem::internal("a function calls a later one"));
                     }
                     let how = match region.role {
                         Role::Branch | Role::Iteration => {

@@ -44,7 +44,7 @@ pub(crate) fn results(graph: &Graph) -> BTreeMap<NodeId, Vec<NodeId>> {
 pub(crate) fn step(graph: &Graph, id: NodeId, results: Vec<NodeId>) -> Result<RegionStep, Problem> {
     let node = &graph.nodes[id];
     let Some(region) = node.kind.region() else {
-        return Err(Problem::internal(format!("{id} runs and is no region")));
+        return Err(Problem::internal(format!("{id} runs as a region, and is none")));
     };
     let initial_values = &graph.regions[region].initial_values;
     let place = |(slot, s): (usize, &Source)| {

@@ -289,7 +289,7 @@ impl<'s, 'p> Printer<'s, 'p> {
             Stmt::Call(call) => self.call(call),
             Stmt::Tape(of) => self.tape(of),
             Stmt::Contract(_) | Stmt::Limit(_) | Stmt::CallExternal(_) => {
-                Err(Problem::internal("a statement that Rust source does not have"))
+                Err(Problem::internal("a statement that Rust source does not support"))
             }
             Stmt::Lap(_) => Ok(()),
         };

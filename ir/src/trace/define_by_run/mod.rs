@@ -126,8 +126,8 @@ impl Recording {
         Err(Problem::new(
             Kind::Budget,
             format!("this recording {holds} {all} bytes, and may hold {most}"),
-            "record a smaller piece; a loop of the language holds what its iterations need, and one of Rust \
-             every value",
+            "record a smaller piece, or use a traced loop such as `scan`, which saves only its \
+             residuals; of a Rust loop, every value is recorded",
         ))
     }
 

@@ -355,7 +355,7 @@ pub(super) fn pull_back<X: Arithmetic>(
 ) -> Result<(), Problem> {
     let step = &level.steps[planned.step as usize];
     let back = &plan.backs[planned.back as usize];
-    let lost = || Problem::internal("a step back misses what it reads");
+    let lost = || Problem::internal("a step of the reverse pass lacks a residual");
     let mut args = SmallVec::new();
     for (residual, ty) in &back.reads {
         args.push(x.read(program.residual(step, *residual).ok_or_else(lost)?, ty)?);

@@ -365,8 +365,9 @@ impl Trace {
         let message = format!("`{what}` of {ty}{place}, which is traced before there are numbers");
         let help = match recorded {
             true => {
-                "ask outside of it, in the closure given to `record`, or decide in the program: by \
-                 `select`, `cond` or `while_loop`; `recorded_vjp` differentiates a closure that asks"
+                "read the value outside of it, in the closure given to `record`, or decide in the \
+                 program: by `select`, `cond` or `while_loop`; `recorded_vjp` differentiates a \
+                 closure that reads values"
             }
             false => {
                 "run the closure by `record`, or decide in the program: by `select`, `cond` or \

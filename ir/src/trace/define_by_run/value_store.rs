@@ -32,7 +32,9 @@ impl Stored {
     /// Returns an error if the value was dropped.
     pub(super) fn value(&self) -> Result<Value, Problem> {
         match self {
-            Stored::Gone => Err(Problem::internal("a recorded value was dropped that is needed")),
+            Stored::Gone => {
+                Err(Problem::internal("a recorded value that is still needed was dropped"))
+            }
             Stored::Scalar(x) => Ok(Tensor::from(*x).into()),
             Stored::Array(x) => Ok(Tensor::clone(x).into()),
             Stored::Tape(x) => Ok(Value::Tape(x.clone())),

@@ -205,7 +205,7 @@ pub fn spectral_projector(a: Var, k: usize) -> Var {
         Ok(n) if k <= n => n,
         Ok(n) => {
             let message = format!("`{name}` onto {k} eigenvectors of {}, which have {n}", a.ty(at));
-            let problem = Problem::new(Kind::Shape, message, "ask for as many as there are");
+            let problem = Problem::new(Kind::Shape, message, "ask for at most that number");
             return wrong(problem, &[a], a.ty(at), at);
         }
         Err(problem) => return wrong(problem, &[a], a.ty(at), at),

@@ -51,7 +51,7 @@ impl Status {
     pub fn of(number: &Tensor) -> Result<Status, Error> {
         let found = number.item::<i64>()?;
         Status::ALL.into_iter().find(|status| *status as i64 == found).ok_or_else(|| {
-            let message = format!("{found} is the number of no status");
+            let message = format!("no status has the number {found}");
             Problem::new(Kind::Arguments, message, "take it from `Outcome::status`").into()
         })
     }

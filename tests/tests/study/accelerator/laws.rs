@@ -27,7 +27,7 @@ fn refused(from: &str, to: &str, expected: &str) {
 
 #[test]
 fn machines_that_make_no_sense_are_errors() {
-    let cannot = |why: &str| format!("the machine cal cannot be: {why}");
+    let cannot = |why: &str| format!("the machine cal is invalid: {why}");
     let line = |n: usize, what: &str| format!("text of a machine, line {n}: {what}");
     refused("machine cal {", "cal", &line(1, "expected `machine name {`"));
     refused("  tick 10000\n", "", &line(52, "the text ends without tick"));
@@ -38,7 +38,7 @@ fn machines_that_make_no_sense_are_errors() {
     );
     refused("tick 10000", "tick -1", &line(2, "expected a number, found `-1`"));
     refused("tick 10000", "tack 10000", &line(2, "a machine has no `tack`"));
-    refused("units 16", "tick 16", &line(3, "`tick` is said twice"));
+    refused("units 16", "tick 16", &line(3, "`tick` is given twice"));
     refused("latency add 5", "latency plus 5", &line(34, "there is no opcode `plus`"));
     refused("}\n", "", &line(52, "the text ends without `}`"));
     refused("}\n", "}\nmore\n", &line(53, "expected the end, found `more`"));
@@ -59,9 +59,9 @@ fn machines_that_make_no_sense_are_errors() {
     refused(
         "machine cal",
         "machine 1",
-        "the machine 1 cannot be: its name must be a word, got `1`",
+        "the machine 1 is invalid: its name must be a word, got `1`",
     );
-    let twice = "the energy of a cache of 1024 bytes is said twice";
+    let twice = "the energy of a cache of 1024 bytes is given twice";
     refused("energy 2048 440", "energy 1024 440", &cannot(twice));
     refused(
         "energy 2048 440",
@@ -73,8 +73,8 @@ fn machines_that_make_no_sense_are_errors() {
         "line 64",
         "line 60",
         &cannot(
-            "a line of 60 bytes does not hold whole words of 8; \
-         a cache of 32768 bytes is not made of sets of 2 lines of 60",
+            "a line of 60 bytes is no multiple of words of 8; a cache of 32768 bytes is not made \
+             of sets of 2 lines of 60",
         ),
     );
     refused(

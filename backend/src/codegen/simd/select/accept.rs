@@ -34,9 +34,9 @@ pub(super) fn acceptable(
     visit(std::slice::from_ref(stmt), &mut |s| {
         let why = match s {
             Stmt::For { extent: Extent::Scalar(_), .. } => {
-                Some("an extent is known at run time only")
+                Some("a trip count is known at run time only")
             }
-            Stmt::For { carries, .. } if !carries.is_empty() => Some("a loop hands arrays on"),
+            Stmt::For { carries, .. } if !carries.is_empty() => Some("a loop carries arrays"),
             Stmt::For { .. }
             | Stmt::Nest { .. }
             | Stmt::Let { .. }
@@ -44,12 +44,12 @@ pub(super) fn acceptable(
             | Stmt::Set { .. }
             | Stmt::Fold { .. }
             | Stmt::Store { .. } => None,
-            Stmt::While { .. } => Some("there is a `while`"),
-            Stmt::If { .. } => Some("there is a branch"),
-            Stmt::Contract(_) => Some("there is a contraction"),
-            Stmt::Call(_) | Stmt::CallExternal(_) => Some("there is a call"),
+            Stmt::While { .. } => Some("it contains a `while` loop"),
+            Stmt::If { .. } => Some("it contains a branch"),
+            Stmt::Contract(_) => Some("it contains a contraction"),
+            Stmt::Call(_) | Stmt::CallExternal(_) => Some("it contains a call"),
             Stmt::Tape(_) | Stmt::Limit(_) | Stmt::Lap(_) => {
-                Some("a tape, a limit or a timer is there")
+                Some("it uses a tape, a limit or a timer")
             }
         };
         refusal = refusal.or(why);
@@ -67,7 +67,7 @@ pub(super) fn acceptable(
     }
     count(k, std::slice::from_ref(stmt), 1, false, &mut total);
     if total < LEAST_WORK {
-        return Err(Refused("it is too short to be worth a call"));
+        return Err(Refused("it is too short for a call to pay"));
     }
     Ok(())
 }

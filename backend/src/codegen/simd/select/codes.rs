@@ -94,7 +94,7 @@ impl Select<'_> {
                 let below = self.logic(Logic::AndNot, x, y);
                 self.not(below)
             }
-            _ => return Err(Refused("a code on truths is not there")),
+            _ => return Err(Refused("a code on bools is not supported")),
         })
     }
 
@@ -156,7 +156,7 @@ impl Select<'_> {
             Code::Eq | Code::Ne | Code::Lt | Code::Le | Code::Gt | Code::Ge => {
                 self.compare(order(code)?, true, ty, x, y)
             }
-            _ => return Err(Refused("a code on floats is not there")),
+            _ => return Err(Refused("a code on floats is not supported")),
         })
     }
 
@@ -213,7 +213,7 @@ impl Select<'_> {
             Code::Eq | Code::Ne | Code::Lt | Code::Le | Code::Gt | Code::Ge => {
                 self.compare(order(code)?, signed, ty, x, y)
             }
-            _ => return Err(Refused("a code on integers is not there")),
+            _ => return Err(Refused("a code on integers is not supported")),
         })
     }
 

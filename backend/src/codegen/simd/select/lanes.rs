@@ -21,7 +21,7 @@ impl Select<'_> {
         body: &[Stmt],
     ) -> Result<(), Refused> {
         if self.lanes.is_some() {
-            return Err(Refused("lanes are in lanes"));
+            return Err(Refused("a loop with lanes is in a loop with lanes"));
         }
         let folds = folds(body);
         let sizes = self.sizes(body);
@@ -32,7 +32,7 @@ impl Select<'_> {
             false => (natural, lanes / natural),
         };
         if n * sizes.0 < 16 {
-            return Err(Refused("its lanes are fewer than a vector has"));
+            return Err(Refused("it has fewer lanes than a vector"));
         }
         if extent < n / 2 && !calls_functions(body) {
             return Err(Refused("its rows are short"));
@@ -44,7 +44,7 @@ impl Select<'_> {
             && strip > lanes
             && refused(self.k, stmt, strip.min(extent)).is_some()
         {
-            return Err(Refused("iterations touch what those beside them write"));
+            return Err(Refused("iterations may access memory that other iterations write"));
         }
         let (full, rest) = (extent - extent % strip, extent % strip);
 
@@ -149,7 +149,7 @@ impl Select<'_> {
         nans: &Val,
     ) -> Result<(), Refused> {
         let (Some(lane), Some(strip)) = (lane(self.k.vars[var]), self.lanes) else {
-            return Err(Refused("a truth is folded"));
+            return Err(Refused("bools are folded"));
         };
         let ty = Ty { lane, n: strip.n };
         let op = if matches!(code, Code::Max) { Binary::Largest } else { Binary::Smallest };
@@ -226,7 +226,7 @@ impl Select<'_> {
         old: &Val,
     ) -> Result<Val, Refused> {
         let Some(strip) = self.lanes else {
-            return Err(Refused("a fold outside of lanes has a last vector"));
+            return Err(Refused("a fold outside of lanes has an incomplete vector"));
         };
         self.uniform = false;
         let ty = Ty { lane: lane(dtype).unwrap_or(Lane::I32), n: strip.n };
@@ -281,7 +281,7 @@ impl Select<'_> {
             Code::And | Code::Min | Code::Mul => Code::And,
             Code::Or | Code::Max | Code::Add => Code::Or,
             Code::Xor | Code::Ne => Code::Xor,
-            _ => return Err(Refused("truths are folded by another code")),
+            _ => return Err(Refused("bools are folded by a code that is not supported")),
         };
         self.uniform = false;
         let (first, rest) = (x.at(0), x.regs.get(1..).unwrap_or_default());

@@ -60,7 +60,7 @@ impl Select<'_> {
             }
         };
         if stride.unsigned_abs() >= 1 << 30 {
-            return Err(Refused("a stride is too long"));
+            return Err(Refused("a stride is too large"));
         }
         stream.word = self.word(Word::Pointer(buffer, outside));
         if self.lanes.is_none() {
@@ -88,10 +88,12 @@ impl Select<'_> {
     /// Returns the offset in elements for each lane: the computed index plus the lane's loop index times `step`.
     fn offsets(&mut self, computed: Val, step: i64) -> Result<Val, Refused> {
         let Some(strip) = self.lanes else {
-            return Err(Refused("an address outside of lanes is a variable"));
+            return Err(Refused("an address outside of lanes is in a variable"));
         };
         if strip.n * 8 > self.vector_bytes {
-            return Err(Refused("its vectors have more elements than computed addresses fit"));
+            return Err(Refused(
+                "its vectors have more elements than a vector of computed addresses",
+            ));
         }
         if step == 0 {
             return Ok(computed);
@@ -125,13 +127,13 @@ impl Select<'_> {
             return Ok((at.clone(), Access::One));
         }
         let moved = i64::from(*offset) + stride * (unit * strip.n) as i64;
-        let offset = i32::try_from(moved).map_err(|_| Refused("a stride is too long"))?;
+        let offset = i32::try_from(moved).map_err(|_| Refused("a stride is too large"))?;
         let access = if *stride == size as i64 { Access::Unit } else { Access::Strided(*stride) };
         // Offsets within a vector have the width of its elements, so for 4-byte elements the last one must fit in 32
         // bits.
         let last = stride * (strip.n as i64 - 1);
         if access != Access::Unit && size == 4 && i32::try_from(last).is_err() {
-            return Err(Refused("a stride is too long"));
+            return Err(Refused("a stride is too large"));
         }
         let (stream, stride, inner) = (*stream, *stride, inner.clone());
         Ok((At::Lane { stream, stride, inner, offset }, access))
@@ -170,7 +172,7 @@ impl Select<'_> {
                     Inst::Load { ty, to, at, access, guard }
                 }
                 None if matches!(access, Access::Strided(_) | Access::Indexed(_)) => {
-                    return Err(Refused("bools do not lie side by side"));
+                    return Err(Refused("bools are not contiguous"));
                 }
                 None => Inst::LoadTruth { n, to, at, access, guard },
             });
@@ -192,7 +194,7 @@ impl Select<'_> {
         let place = self.place(buffer, address)?;
         let strip = self.lanes;
         if strip.is_some() && place.1 == 0 && place.2.is_none() {
-            return Err(Refused("iterations store to one element"));
+            return Err(Refused("iterations store to the same element"));
         }
         for unit in 0..strip.map_or(1, |s| s.units) {
             let n = strip.map_or(1, |s| s.n);
@@ -201,7 +203,7 @@ impl Select<'_> {
             self.push(match lane(dtype) {
                 Some(lane) => Inst::Store { ty: Ty { lane, n }, x, at, access, guard },
                 None if matches!(access, Access::Strided(_) | Access::Indexed(_)) => {
-                    return Err(Refused("bools do not lie side by side"));
+                    return Err(Refused("bools are not contiguous"));
                 }
                 None => Inst::StoreTruth { n, x, at, access, guard },
             });

@@ -381,7 +381,7 @@ impl Select<'_> {
             | Stmt::Tape(_)
             | Stmt::Limit(_)
             | Stmt::Lap(_)
-            | Stmt::CallExternal(_) => Err(Refused("a statement is of another kind")),
+            | Stmt::CallExternal(_) => Err(Refused("a statement is not supported")),
         }
     }
 

@@ -22,7 +22,7 @@ impl Emit<'_> {
             }
             self.streams.push(home);
         }
-        let from = i32::try_from(from).map_err(|_| "a loop is long")?;
+        let from = i32::try_from(from).map_err(|_| "a loop is too long")?;
         self.put(Instruction::with2(Code::Mov_rm64_imm32, Register::RAX, from));
         let again = to - from as usize > by;
         let top = again.then(|| self.a.label());
@@ -42,7 +42,7 @@ impl Emit<'_> {
         let word = self.word(stream.word, false);
         self.put(Instruction::with2(Code::Mov_r64_rm64, to, word));
         for (of, bytes) in &stream.outer {
-            let bytes = i32::try_from(*bytes).map_err(|_| "a stride is long")?;
+            let bytes = i32::try_from(*bytes).map_err(|_| "a stride is too large")?;
             if bytes == 0 {
                 continue;
             }
@@ -66,7 +66,7 @@ impl Emit<'_> {
         match at {
             At::Outer { stream, offset } => {
                 if self.point(Register::R14, stream).is_err() {
-                    self.a.fail("a stride is long".to_owned());
+                    self.a.fail("a stride is too large".to_owned());
                 }
                 (Register::R14, Register::None, 1, i64::from(*offset))
             }
@@ -106,7 +106,7 @@ impl Emit<'_> {
         }
         for (of, bytes) in inner {
             let Ok(bytes) = i32::try_from(*bytes) else {
-                self.a.fail("a stride is long".to_owned());
+                self.a.fail("a stride is too large".to_owned());
                 break;
             };
             let counter = self.counter(*of);

@@ -125,7 +125,7 @@ impl Assembler {
         }
         for Distance { at, end, to } in &self.distances {
             let target = match to {
-                Target::Label(label) => self.labels[label.0].ok_or("a label is nowhere")?,
+                Target::Label(label) => self.labels[label.0].ok_or("a label has no position")?,
                 Target::Constant(at) => constants + at,
             };
             let distance = i32::try_from(target as i64 - *end as i64).map_err(|e| e.to_string())?;

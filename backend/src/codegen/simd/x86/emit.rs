@@ -94,7 +94,7 @@ pub(crate) fn machine(isa: Isa) -> Result<&'static Machine, &'static str> {
     match isa {
         Isa::Avx512 => Ok(&avx512::MACHINE),
         Isa::Avx2 => Ok(&avx2::MACHINE),
-        Isa::Baseline => Err("there are no wider vectors"),
+        Isa::Baseline => Err("the instruction set has no wider vectors"),
     }
 }
 
@@ -105,7 +105,7 @@ pub(crate) fn emit(
     m: &'static Machine,
 ) -> Result<Vec<u8>, &'static str> {
     if allocation.slots.0 * m.bytes > MOST_SPILLS {
-        return Err("its values are more than fit registers");
+        return Err("it has more values than registers");
     }
     let calls = program.body.iter().any(|i| matches!(i, Inst::Call { .. }));
     let streams = program.body.iter().map(|i| match i {
@@ -333,7 +333,7 @@ impl Emit<'_> {
                 let from = self.word(word, false);
                 self.broadcast_from(lane, to, from, None);
             }
-            None => self.a.fail("a register comes from nowhere".to_owned()),
+            None => self.a.fail("a register is read before it is written".to_owned()),
         }
     }
 
@@ -480,7 +480,7 @@ impl Emit<'_> {
             }
             Inst::LoopEnd { of, extent } => {
                 if let Some(Some(top)) = self.tops.pop() {
-                    let to = i32::try_from(*extent).map_err(|_| "a loop is long")?;
+                    let to = i32::try_from(*extent).map_err(|_| "a loop is too long")?;
                     let counter = self.counter(*of);
                     self.put(Instruction::with2(Code::Mov_r64_rm64, Register::R15, counter));
                     self.put(Instruction::with2(Code::Add_rm64_imm8, Register::R15, 1));
@@ -492,7 +492,7 @@ impl Emit<'_> {
             Inst::Lanes { streams, from, to, by } => self.lanes(streams, *from, *to, *by)?,
             Inst::LanesEnd { to, by } => {
                 if let Some(Some(top)) = self.tops.pop() {
-                    let to = i32::try_from(*to).map_err(|_| "a loop is long")?;
+                    let to = i32::try_from(*to).map_err(|_| "a loop is too long")?;
                     self.put(Instruction::with2(Code::Add_rm64_imm32, Register::RAX, *by as i32));
                     self.put(Instruction::with2(Code::Cmp_rm64_imm32, Register::RAX, to));
                     self.a.jump(Code::Jb_rel32_64, top);

@@ -46,7 +46,7 @@ impl Emit<'_> {
                 // only the sum is rounded.
                 let (ints, floats) = (Ty { lane: Lane::I32, n }, Ty { lane: Lane::F32, n });
                 let (code, bytes, _) =
-                    conversion(Conversion::I32ToF32, n).ok_or("a conversion is not there")?;
+                    conversion(Conversion::I32ToF32, n).ok_or("a conversion is not supported")?;
                 self.shift(Operation::ShiftRight, ints, EXTRA, x, 16);
                 let lower = self.repeated_bits(Lane::I32, 0xffff);
                 self.op_with(Operation::And, ints, RESULT, x, &lower);
@@ -67,7 +67,7 @@ impl Emit<'_> {
             | Conversion::F32ToI64
             | Conversion::F64ToU32
             | Conversion::F32ToU32 => self.one_by_one(by, n, r, x),
-            _ => return Err("a conversion is not there"),
+            _ => return Err("a conversion is not supported"),
         }
         Ok(())
     }

@@ -153,7 +153,7 @@ impl Emit<'_> {
                 (Operation::Gather, FIRST, 1, ty.bytes())
             }
             Access::Unit | Access::One => {
-                return self.a.fail("elements are side by side".to_owned());
+                return self.a.fail("the elements are contiguous".to_owned());
             }
         };
         // Four offsets of 64 bits fill a 256-bit register, even if the gathered elements have 32 bits.
@@ -242,7 +242,7 @@ impl Emit<'_> {
                 Access::Strided(stride) => {
                     let offset = offset + stride * i as i64;
                     if i32::try_from(offset).is_err() {
-                        self.a.fail("a stride is long".to_owned());
+                        self.a.fail("a stride is too large".to_owned());
                     }
                     memory(base, offset)
                 }

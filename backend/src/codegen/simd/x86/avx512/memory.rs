@@ -62,7 +62,7 @@ impl Emit<'_> {
                 (near, 29, 1, ty.bytes().max(16))
             }
             Access::Unit | Access::One => {
-                self.a.fail("elements are side by side".to_owned());
+                self.a.fail("the elements are contiguous".to_owned());
                 (near, 29, 1, 64)
             }
         };

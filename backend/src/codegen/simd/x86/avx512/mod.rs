@@ -50,7 +50,7 @@ impl Emit<'_> {
             }
             Some(Source::Word(_, word)) => (self.word(word, true), None),
             None => {
-                self.a.fail("a register comes from nowhere".to_owned());
+                self.a.fail("a register is read before it is written".to_owned());
                 (self.word(0, true), None)
             }
         }
@@ -231,7 +231,8 @@ impl Emit<'_> {
                 self.store_if_spilled(*to);
             }
             Inst::Convert { by, n, to, x } => {
-                let (code, from, into) = conversion(*by, *n).ok_or("a conversion is not there")?;
+                let (code, from, into) =
+                    conversion(*by, *n).ok_or("a conversion is not supported")?;
                 let x = sized(self.vector(*x, 29), from);
                 let r = sized(self.target(*to), into);
                 self.put(Instruction::with2(code, r, x));
