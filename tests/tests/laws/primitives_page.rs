@@ -24,11 +24,11 @@ This page is printed from there, and a test fails when the two differ.
 
 *Primitive* is the name in [program text](ir.md), with the names of its attributes in braces.
 *Computes* is the mathematics; x, y and z are the operands in order.
-*Edges* says what happens where mathematics has no answer or more than one: at ties, at poles, beyond the range.
-Where nothing is said, floats follow IEEE 754, and a nan goes in and comes out.
+*Edges* defines the result where mathematics has none or more than one: at ties, at poles, beyond the range.
+Otherwise floats follow IEEE 754, and a nan in an operand gives nan.
 
-*Derivative* says how a small change of an operand changes the result.
-`∂x` is the part that operand x contributes: if x moves by t, the result moves by what stands after `∂x:`, and the parts of all operands add up.
+*Derivative* is the change of the result for a small change of an operand.
+`∂x` is the part of operand x: if x changes by t, the result changes by the term after `∂x:`, and the terms of all operands are added.
 For an elementwise function, f is its value.
 So the row of `mul`, `∂x: t · y` and `∂y: t · x`, is the product rule, and this is the forward derivative of a product, with dx and dy for the two t:
 
@@ -42,21 +42,21 @@ func @product.jvp(%0: f64[], %1: f64[], %2: f64[], %3: f64[]) -> (f64[], f64[]) 
 }
 ```
 
-What stands after `∂x:` is always linear in t, and reverse mode is its transpose: it takes a cotangent of the result and gives one of x.
-For elementwise functions that is the same formula with the cotangent for t; for the others the row says what the transpose does.
-One entry thus serves both modes, and they cannot disagree.
+The term after `∂x:` is always linear in t, and reverse mode is its transpose: it maps a cotangent of the result to a cotangent of x.
+For elementwise functions the transpose is the same formula with the cotangent for t; for other primitives the row describes the transpose.
+One entry serves both modes, so they cannot disagree.
 
 Two answers look alike and are not.
-*0, because* is a derivative: nothing flows through the operand.
-*none, because* means that there is no derivative, and a program that asks for it is refused with your line and this reason; a missing derivative is never taken for zero.
-A test asks every primitive for its derivative and compares the answer with the row.
+*0, because* is a derivative: the result does not depend on small changes of the operand.
+*none, because* means that there is no derivative; a program that needs it is refused with your line and this reason. A missing derivative is never replaced by zero.
+A test derives every primitive and compares the result with the row.
 
 ## Where the rows come from
 
 The formulas of elementwise functions are not typed by hand.
 A rule is a Rust function on expressions; it is run on the symbols x, y, z, f and t, and the equations that it emits are written back as mathematics.
-The other entries are sentences beside their rules.
-Neither is believed: at sample points of every primitive, tests compare forward mode with finite differences of the primitive itself, reverse mode with forward mode through ⟨ct, J·dx⟩ = ⟨Jᵀ·ct, dx⟩, both again at second order, and a batch with a loop over its elements.
+The other entries are sentences in the source of their rules.
+Tests check both: at sample points of every primitive, they compare forward mode with finite differences of the primitive itself, reverse mode with forward mode through ⟨ct, J·dx⟩ = ⟨Jᵀ·ct, dx⟩, both again at second order, and a batch with a loop over its elements.
 ";
 
 #[test]
@@ -71,8 +71,8 @@ fn page_is_fresh() {
     let differing = found.lines().zip(page.lines()).find(|(found, page)| found != page);
     assert!(
         found == page,
-        "book/src/primitives.md is not what the primitives say; {:?}; rewrite it with \
-         `BLESS=1 cargo test -p tapeloom-tests --test laws primitives_page::`",
+        "book/src/primitives.md differs from the primitives; {:?}; rewrite it with `BLESS=1 cargo \
+         test -p tapeloom-tests --test laws primitives_page::`",
         differing
     );
 }
@@ -84,11 +84,11 @@ fn every_primitive_has_one_row() {
     assert_eq!(page().lines().filter(|l| l.starts_with("| `")).count(), docs.len());
     names.sort_unstable();
     let twice: Vec<_> = names.windows(2).filter(|w| w[0] == w[1]).collect();
-    assert!(twice.is_empty(), "two rows of one name: {twice:?}");
+    assert!(twice.is_empty(), "two rows with the same name: {twice:?}");
     for d in docs {
         for (what, text) in [("math", &d.math), ("types", &d.types), ("derivative", &d.derivative)]
         {
-            assert!(!text.trim().is_empty(), "{} says nothing under {what}", d.name);
+            assert!(!text.trim().is_empty(), "{} has an empty column {what}", d.name);
         }
     }
 }

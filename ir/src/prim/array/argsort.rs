@@ -54,10 +54,11 @@ impl ArrayPrimitive for ArgSort {
         vec![Doc {
             family: Family::Cumulative,
             name: "argsort{axis, descending, first}".into(),
-            math: "x[y[0]] ≤ x[y[1]] ≤ .. along the axis, the first few".into(),
+            math: "x[y[0]] ≤ x[y[1]] ≤ .. along the axis; only the first `first` indices".into(),
             types: "any dtype to i64".into(),
             derivative: "0, positions are integers; gather with them to differentiate".into(),
-            edges: "stable, -0 = 0, nan is largest; the largest first with descending".into(),
+            edges: "stable, -0 = 0, nan is largest; with descending, the largest comes first"
+                .into(),
         }]
     }
 

@@ -63,7 +63,7 @@ impl Movement for Broadcast {
                     "cannot broadcast {x} to {} with axes placed at {:?}",
                     self.shape, self.dims
                 ),
-                "each axis must have the extent of its place, or 1",
+                "each axis must have the extent of the axis of the result, or 1",
             ));
         }
         Ok(self.shape.clone())

@@ -93,10 +93,10 @@ impl ArrayPrimitive for Concatenate {
         vec![Doc {
             family: Family::Movement,
             name: "concatenate{axis}".into(),
-            math: "y = x0, x1, .. one behind the other along the axis".into(),
+            math: "y = x0, x1, .. one after the other along the axis".into(),
             types: "arrays of one dtype, equal extents except along the axis".into(),
             derivative: "∂x: concatenate of the tangents; its transpose slices".into(),
-            edges: "empty operands count for nothing".into(),
+            edges: "empty operands contribute nothing".into(),
         }]
     }
 

@@ -81,8 +81,7 @@ impl ArrayPrimitive for Cumulate {
     const EFFECTS: Effects = Effects::Pure;
 
     fn docs() -> Vec<Doc> {
-        let entry = |c: &Cumulation| {
-            Doc {
+        let entry = |c: &Cumulation| Doc {
             family: Family::Cumulative,
             name: format!("{}{{axis, reverse}}", c.word()),
             math: match c {
@@ -98,7 +97,7 @@ impl ArrayPrimitive for Cumulate {
             }
             .into(),
             derivative: match c {
-                Cumulation::Sum => "∂x: cumsum of t; its transpose runs the other way",
+                Cumulation::Sum => "∂x: cumsum of t; its transpose runs in the opposite direction",
                 Cumulation::Prod => "∂x: recurrence of x and y[i-1] · t[i]",
                 Cumulation::Max | Cumulation::Min => {
                     "∂x: mean of t over the elements so far that attain y"
@@ -108,15 +107,15 @@ impl ArrayPrimitive for Cumulate {
             edges: match c {
                 Cumulation::Sum => "over j ≥ i with reverse",
                 Cumulation::Prod => {
-                    "over j ≥ i with reverse; derivatives are nan where a product of some factors overflows beside \
-                     a zero"
+                    "over j ≥ i with reverse; derivatives are nan where the product of some \
+                     factors overflows and another factor is zero"
                 }
                 Cumulation::Max | Cumulation::Min => {
-                    "over j ≥ i with reverse; nan from the first nan on, which does not move; ties share evenly"
+                    "over j ≥ i with reverse; nan from the first nan on, with the derivative 0; \
+                     ties share evenly"
                 }
             }
             .into(),
-        }
         };
         Cumulation::ALL.iter().map(entry).collect()
     }

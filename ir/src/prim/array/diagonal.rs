@@ -36,7 +36,7 @@ impl Movement for Diagonal {
             family: Family::Movement,
             name: "diagonal{axes=[i, j]}".into(),
             math: "y[.., k, ..] = x[.., k, .., k, ..]".into(),
-            types: "any array; axis i has the smaller of both extents, axis j goes".into(),
+            types: "any array; axis i gets the smaller of both extents, axis j is removed".into(),
             derivative: "∂x: diagonal of t; its transpose is scatter_add".into(),
             edges: String::new(),
         }]
@@ -105,7 +105,7 @@ impl Movement for Diagonal {
                 }
                 _ => None,
             }),
-            "a matrix and its transpose have one diagonal",
+            "a matrix and its transpose have the same diagonal",
         )]
     }
 

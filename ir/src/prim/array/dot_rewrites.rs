@@ -13,7 +13,7 @@ use crate::prim::{Broadcast, Dot, Op, Permute, Reduce, Reducer, Scalar};
 pub(super) fn rows() -> Vec<Rewrite> {
     use Exactness::{Exact, Reassociates};
     vec![
-        row("dot-permute", is_dot, is_permute, of_permuted, Exact, "no copy in another order"),
+        row("dot-permute", is_dot, is_permute, of_permuted, Exact, "no permuted copy"),
         row("permute-dot", is_permute, is_dot, permuted, Exact, "the operands exchanged"),
         row(
             "dot-neg",
@@ -21,7 +21,8 @@ pub(super) fn rows() -> Vec<Rewrite> {
             is_neg,
             of_negated,
             Reassociates,
-            "brings negations outside, where they meet sums; no sum is -0, its negation may be",
+            "moves negations outward, where they cancel in sums; a sum is never -0, its negation \
+             may be",
         ),
         Rewrite {
             when: When::Integer,
@@ -31,7 +32,7 @@ pub(super) fn rows() -> Vec<Rewrite> {
                 is_neg,
                 of_negated,
                 Exact,
-                "brings negations outside, where they meet sums",
+                "moves negations outward, where they cancel in sums",
             )
         },
         row("dot-neg-neg", is_dot, is_neg, of_two_negated, Exact, "signs cancel"),
@@ -89,7 +90,8 @@ pub(super) fn rows() -> Vec<Rewrite> {
             |_| false,
             without_sum,
             Reassociates,
-            "products that are not summed are computed where they are read; no sum is -0, a product may be",
+            "products that are not summed are computed where they are read; a sum is never -0, a \
+             product may be",
         ),
     ]
 }

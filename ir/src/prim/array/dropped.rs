@@ -38,7 +38,7 @@ impl ArrayPrimitive for Dropped {
             name: "dropped".into(),
             math: "y = x".into(),
             types: "any array".into(),
-            derivative: "zero: only members of a batch read it whose results are dropped".into(),
+            derivative: "zero: only batch members with dropped results read it".into(),
             edges: "linear; its transpose adds nothing".into(),
         }]
     }

@@ -53,9 +53,8 @@ impl ArrayPrimitive for DynamicSlice {
             math: "y[o] = x[s + o], s = clamp(start, 0, extent - sizes)".into(),
             types: "any array, then one integer scalar per axis".into(),
             derivative: "∂x: dynamic_slice of t; its transpose adds into the box".into(),
-            edges:
-                "a start out of range, a negative one included, is moved to the nearest that fits"
-                    .into(),
+            edges: "a start out of range, also a negative one, is clamped to the nearest that fits"
+                .into(),
         }]
     }
 

@@ -56,12 +56,12 @@ impl ArrayPrimitive for DynamicUpdateSlice {
                 .into(),
             types: "an array, an update of its dtype and rank, then one integer scalar per axis"
                 .into(),
-            derivative: "∂(x, u): dynamic_update_slice of the tangents; its transpose blanks the \
-                         box for x and slices it for u"
-                .into(),
-            edges:
-                "a start out of range, a negative one included, is moved to the nearest that fits"
+            derivative:
+                "∂(x, u): dynamic_update_slice of the tangents; its transpose sets the box to zero \
+                 for x and slices it for u"
                     .into(),
+            edges: "a start out of range, also a negative one, is clamped to the nearest that fits"
+                .into(),
         }]
     }
 

@@ -75,8 +75,8 @@ impl ArrayPrimitive for Gather {
             math: "y[b.., i.., d..] = x[b.., d.. with indices[b.., i.., j] along axes[j]]".into(),
             types: "any array `[B.., D..]` and integer indices `[B.., I.., n]`; n axes".into(),
             derivative: "∂x: gather of t; its transpose is scatter_add".into(),
-            edges: "out-of-range indices (negative ones too) move to the nearest inside (clip) or \
-                    read zero (drop)"
+            edges: "out-of-range indices, also negative ones, are clamped (clip) or read zero \
+                    (drop)"
                 .into(),
         }]
     }

@@ -78,11 +78,10 @@ impl FilledView for Pad {
             math: "y[low + (interior + 1) i] = x[i], the fill elsewhere".into(),
             types: "any array and a scalar of its dtype".into(),
             derivative:
-                "∂(x, fill): pad of t by the tangent of the fill; its transpose slices, and \
-                         sums what fell on the fill"
+                "∂(x, fill): pad of t by the tangent of the fill; its transpose slices, and sums \
+                 the cotangents of filled elements"
                     .into(),
-            edges: "negative low and high crop; interior counts between elements that are cropped"
-                .into(),
+            edges: "negative low and high crop elements, among them the interior fill".into(),
         }
     }
 

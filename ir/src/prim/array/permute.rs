@@ -127,7 +127,7 @@ impl Movement for Permute {
                     }
                     _ => None,
                 },
-                "the negation meets what it can go into: a constant factor, a difference",
+                "the negation may merge with another equation: a constant factor, a difference",
             ),
             compose(
                 "permute-broadcast",

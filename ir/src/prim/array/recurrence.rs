@@ -48,8 +48,8 @@ impl ArrayPrimitive for Recurrence {
             math: "y[i] = a[i] y[i-1] + x[i] along the axis, y[0] = x[0]".into(),
             types: "two arrays of numbers to the same; a may be bool".into(),
             derivative:
-                "∂a, ∂x: recurrence of a and t_a[i] y[i-1] + t_x[i]; its transpose runs the \
-                         other way"
+                "∂a, ∂x: recurrence of a and t_a[i] y[i-1] + t_x[i]; its transpose runs in the \
+                 opposite direction"
                     .into(),
             edges: "from the last element with reverse; the first of a is never read; where a is \
                     false, y[i] = x[i]"

@@ -132,8 +132,7 @@ impl ArrayPrimitive for Reduce {
     const EFFECTS: Effects = Effects::Pure;
 
     fn docs() -> Vec<Doc> {
-        let entry = |r: Reducer| {
-            Doc {
+        let entry = |r: Reducer| Doc {
             family: Family::Reduction,
             name: format!("{}{{axes}}", r.word()),
             math: match r {
@@ -153,7 +152,9 @@ impl ArrayPrimitive for Reduce {
             .into(),
             derivative: match r {
                 Reducer::Sum => "∂x: Σ t; its transpose broadcasts",
-                Reducer::Prod => "∂x: Σ_i t_i Π_{j≠i} x_j, formed by halving without division",
+                Reducer::Prod => {
+                    "∂x: Σ_i t_i Π_{j≠i} x_j, computed by recursive halving, without division"
+                }
                 Reducer::Max | Reducer::Min => "∂x: mean of t over the elements that attain y",
                 Reducer::And | Reducer::Or => "0, bools and integers have no tangent",
             }
@@ -161,13 +162,12 @@ impl ArrayPrimitive for Reduce {
             edges: match r {
                 Reducer::Max | Reducer::Min => "nan if any element is nan; ties share evenly",
                 Reducer::Prod => {
-                    "an empty reduction gives the identity; derivatives are nan where a product of some factors \
-                     overflows beside a zero"
+                    "an empty reduction gives the identity; derivatives are nan where the product \
+                     of some factors overflows and another factor is zero"
                 }
                 _ => "an empty reduction gives the identity",
             }
             .into(),
-        }
         };
         Reducer::ALL.into_iter().map(entry).collect()
     }

@@ -32,21 +32,21 @@ pub(super) fn rows() -> Vec<Rewrite> {
             |outer, inner, _| merged(outer, inner, |r| !r.rounds()),
             When::Always,
             Exact,
-            "one walk over the array instead of two",
+            "one pass over the array instead of two",
         ),
         compose(
             "reduce-reduce-integer",
             |outer, inner, _| merged(outer, inner, Reducer::rounds),
             When::Integer,
             Exact,
-            "one walk over the array instead of two",
+            "one pass over the array instead of two",
         ),
         compose(
             "reduce-reduce-float",
             |outer, inner, _| merged(outer, inner, Reducer::rounds),
             When::Float,
             Reassociates,
-            "one walk over the array instead of two",
+            "one pass over the array instead of two",
         ),
         compose(
             "reduce-permute",
@@ -80,7 +80,7 @@ pub(super) fn rows() -> Vec<Rewrite> {
             },
             When::Always,
             Exact,
-            "a fold over everything does not ask for the shape",
+            "a reduction of all elements does not depend on the shape",
         ),
         compose(
             "sum-neg",
@@ -121,7 +121,7 @@ pub(super) fn rows() -> Vec<Rewrite> {
             },
             When::Always,
             Exact,
-            "the repeated elements are one",
+            "repeated elements do not change an extremum",
         ),
         site(
             "sum-broadcast-integer",
@@ -153,7 +153,7 @@ pub(super) fn rows() -> Vec<Rewrite> {
             sum_of_product,
             When::Float,
             Reassociates,
-            "a contraction, which does not read what broadcasts repeat",
+            "a contraction reads no repeated elements",
         ),
         site(
             "sum-dot",

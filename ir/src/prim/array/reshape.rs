@@ -64,7 +64,7 @@ impl Movement for Reshape {
                     (Op::Reshape(_), Op::Reshape(_)) => Some(vec![outer.clone()]),
                     _ => None,
                 }),
-                "only the last shape counts",
+                "only the last shape matters",
             ),
             Rewrite::exact(
                 "reshape-broadcast",

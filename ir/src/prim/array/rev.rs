@@ -85,7 +85,7 @@ impl Movement for Rev {
                     }
                     _ => None,
                 }),
-                "twice reversed is not reversed",
+                "two reversals cancel",
             ),
             Rewrite::exact(
                 "rev-broadcast",
@@ -101,7 +101,7 @@ impl Movement for Rev {
                     }
                     _ => None,
                 }),
-                "equal elements have no order",
+                "all elements are equal",
             ),
         ]
     }

@@ -244,8 +244,8 @@ impl ArrayPrimitive for Scatter {
                 Combine::Set => "out-of-range updates clip or drop; the last of several wins",
                 Combine::Add => "out-of-range updates clip or drop",
                 Combine::Mul => {
-                    "out-of-range updates clip or drop; where three or more updates of a place are \
-                     exactly zero, derivatives beyond the third order are nan or infinite"
+                    "out-of-range updates clip or drop; where three or more updates of one element \
+                     are exactly zero, derivatives beyond the third order are nan or infinite"
                 }
                 Combine::Max | Combine::Min => {
                     "out-of-range updates clip or drop; nan wins; ties share evenly"
@@ -293,7 +293,7 @@ impl ArrayPrimitive for Scatter {
                     "`{name}` into {x} at {indices} needs updates {}, got {updates}",
                     ArrayType { dtype: x.dtype, shape: windows }
                 ),
-                "updates have the shape of what a gather would read there",
+                "updates have the shape of the result of a gather at the same indices",
             ));
         }
         Ok(ArrayType::new(x.dtype, x.shape.clone()))

@@ -29,7 +29,7 @@ impl ArrayPrimitive for StopGradient {
             name: "stop_gradient".into(),
             math: "y = x".into(),
             types: "any array".into(),
-            derivative: "zero, because the program says so".into(),
+            derivative: "zero by definition".into(),
             edges: String::new(),
         }]
     }
@@ -72,7 +72,7 @@ impl ArrayPrimitive for StopGradient {
                     (Op::StopGradient(_), Op::StopGradient(_)) => Some(vec![StopGradient.into()]),
                     _ => None,
                 }),
-                "stopped once is stopped",
+                "the second one changes nothing",
             ),
             Rewrite {
                 name: "zero-of-its-derivative",
@@ -82,7 +82,7 @@ impl ArrayPrimitive for StopGradient {
                 },
                 when: When::Float,
                 exactness: Exactness::Exact,
-                why: "terms that only derivatives need go once no derivative follows",
+                why: "the term is zero, and only derivatives need it",
             },
         ]
     }

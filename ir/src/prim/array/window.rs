@@ -92,7 +92,8 @@ impl Field<7> for Vec<Move> {
         let n = axes.len();
         let lengths = integers.iter().map(Vec::len).chain(naturals.iter().map(Vec::len));
         if taps.len() != n || lengths.into_iter().any(|m| m != n) {
-            let message = format!("a window along the axes {axes:?} has lists of other lengths");
+            let message =
+                format!("a window along the axes {axes:?} has attributes of other lengths");
             return Err(Problem::new(
                 Kind::Parse,
                 message,
@@ -307,9 +308,10 @@ impl FilledView for Window {
             types: "any array and a scalar of its dtype; the extents of axes become those given"
                 .into(),
             derivative: "∂(x, fill): window of t by the tangent of the fill; its transpose is the \
-                         window with scale and divisor exchanged, and sums what fell on the fill"
+                         window with scale and divisor exchanged, and sums the cotangents of \
+                         filled elements"
                 .into(),
-            edges: "a division with a remainder and an index outside give the fill".into(),
+            edges: "the fill where the division has a remainder or the index is outside".into(),
         }
     }
 
@@ -340,7 +342,8 @@ impl FilledView for Window {
                         "`window` of {x} along axis {} reads ({} o + {} k + {}) / {} for {} o",
                         at.axis, at.scale, at.step, at.offset, at.divisor, at.extent
                     ),
-                    "a scale is not 0, a divisor at least 1, and what they reach is an index",
+                    "a scale is not 0, a divisor is at least 1, and positions do not exceed the \
+                     largest index",
                 );
             }
             shape[at.axis] = at.extent;

@@ -85,8 +85,8 @@ impl Primitive for Call {
             math: "y.. = f(x..)".into(),
             types: "those of the function".into(),
             derivative: "calls of the derived functions".into(),
-            edges: "linear parameters of the function come last; `checkpoint` is a policy of what reverse \
-                    mode keeps"
+            edges: "linear parameters of the function come last; `checkpoint` is the policy for \
+                    the residuals that reverse mode saves"
                 .into(),
         }]
     }

@@ -109,14 +109,15 @@ impl Primitive for Callback {
         vec![Doc {
             family: Family::Outside,
             name: "callback{host, results, lanes, shared}".into(),
-            math: "y.. = what the Rust function `host` answers to x..".into(),
-            types: "any arrays to those declared as results; over `lanes` with them on axis 0, but for \
-                    what they share"
+            math: "y.. = host(x..), where `host` is a Rust function".into(),
+            types: "any arrays to the declared results; with `lanes`, all have the lanes on axis \
+                    0, except the `shared` operands"
                 .into(),
-            derivative: "none of its own: a rule stands around it".into(),
-            edges: "without results it is an effect: made once, in the order of the program, for every \
-                    member of a batch that takes part; panics and other results are errors"
-                .into(),
+            derivative: "none of its own: the custom rule around it has one".into(),
+            edges:
+                "without results it is an ordered effect: performed once, in program order, for \
+                 each active batch member; panics and results of other types are errors"
+                    .into(),
         }]
     }
 
@@ -200,7 +201,7 @@ impl Primitive for Callback {
         // Two nested batches become one batch. If the members of only one of the two share an operand, the operand is
         // repeated for these members.
         let all = size.checked_mul(inner).ok_or_else(|| {
-            let message = format!("{size} times {inner} members of batches are too many to count");
+            let message = format!("{size} times {inner} batch members are too many to count");
             Problem::new(Kind::TooLarge, message, "batch over fewer axes")
         })?;
         let flat = |x: Atom, from: usize| {

@@ -313,7 +313,7 @@ impl Primitive for CustomCall {
             name: "custom_call{function, jvp, fwd, bwd}".into(),
             math: "y.. = f(x..)".into(),
             types: "those of the function".into(),
-            derivative: "the rules that are given; what is not given is derived from them".into(),
+            derivative: "the given rules; a missing rule is derived from them".into(),
             edges: "a bwd rule that is not linear in the cotangents has no forward mode, unless a jvp rule is given".into(),
         }]
     }

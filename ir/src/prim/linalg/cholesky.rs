@@ -46,10 +46,12 @@ impl ArrayPrimitive for Cholesky {
         vec![Doc {
             family: Family::Linear,
             name: "cholesky".into(),
-            math: "the lower triangular L with L Lᵀ = A, A symmetric, of its lower triangle".into(),
+            math: "the lower triangular L with L Lᵀ = A, for a symmetric A given by its lower \
+                   triangle"
+                .into(),
             types: "floats [.., n, n] to the same".into(),
-            derivative: "L Φ(L⁻¹ t L⁻ᵀ), t symmetric by its lower triangle, Φ the lower triangle \
-                         with half its diagonal"
+            derivative: "L Φ(L⁻¹ t L⁻ᵀ), for a symmetric t given by its lower triangle; Φ is the \
+                         lower triangle with half its diagonal"
                 .into(),
             edges: "not positive definite, or nan: nan in the lower triangle of that member; zero \
                     above the diagonal"

@@ -125,8 +125,9 @@ impl Decomposition for Eig {
             derivative: "t_w = diag(X), t_V = V (F ∘ X + diag(c)) with X = V⁻¹ t V, \
                          F[i, j] = 1 / (w[j] - w[i]), c such that vectors stay normal"
                 .into(),
-            edges: "vectors have norm 1 and a real positive largest component; eigenvalues that meet \
-                    have no derivative (inf or nan), others have theirs; nan or inf in A: nan in that member"
+            edges: "vectors have norm 1 and a real positive largest component; equal eigenvalues \
+                    have no derivative (inf or nan), the others have one; nan or inf in A: nan in \
+                    that member"
                 .into(),
         }
     }

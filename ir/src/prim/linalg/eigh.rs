@@ -38,17 +38,17 @@ impl Decomposition for Eigh {
             family: Family::Linear,
             name: "eigh{vectors}".into(),
             math:
-                "ascending w, and orthonormal V, with A V = V diag(w), A symmetric, of its lower \
-                   triangle"
+                "ascending w, and orthonormal V, with A V = V diag(w), for a symmetric A given by \
+                 its lower triangle"
                     .into(),
             types: "floats [.., n, n] to [.., n], and [.., n, n] with vectors".into(),
             derivative:
-                "t_w = diag(P), t_V = V (F ∘ P) with P = Vᵀ t V, F[i, j] = 1 / (w[j] - w[i]), by a \
-                 linear system a vector"
+                "t_w = diag(P), t_V = V (F ∘ P) with P = Vᵀ t V, F[i, j] = 1 / (w[j] - w[i]), by \
+                 one linear system per vector"
                     .into(),
             edges:
                 "the largest component of a vector is positive; vectors of equal eigenvalues have \
-                    no derivative (nan), others have theirs; nan or inf in A: nan in that member"
+                 no derivative (nan), the others have one; nan or inf in A: nan in that member"
                     .into(),
         }
     }

@@ -72,7 +72,8 @@ impl Decomposition for Qr {
             return Err(Problem::new(
                 Kind::NotDifferentiable,
                 format!("`qr_full` of {m} by {n} matrices has no derivative"),
-                "the last columns of Q are any basis of a complement; `qr` has the factors without them",
+                "the last columns of Q are an arbitrary basis of a complement; `qr` returns the \
+                 factors without them",
             ));
         }
         let alone = self.basis == QrBasis::None;

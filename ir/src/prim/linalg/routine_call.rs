@@ -128,7 +128,7 @@ impl RoutineCall {
     /// verified program contains.
     pub(crate) fn lowering(call: Option<RoutineCall>) -> Lowering {
         call.map_or_else(
-            || Lowering::Missing(Problem::internal("a routine of what is no array")),
+            || Lowering::Missing(Problem::internal("a routine with an operand that is no array")),
             Lowering::Routine,
         )
     }

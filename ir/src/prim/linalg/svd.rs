@@ -52,12 +52,13 @@ impl Decomposition for Svd {
             types: "floats [.., m, n] to s [.., k], k = min(m, n), or to U [.., m, k], s, Vᵀ [.., k, n] \
                     (thin), with squares of m and of n (full)"
                 .into(),
-            derivative: "t_s = diag(P), P = Uᵀ t V; t_U = U (F ∘ (P S + S Pᵀ)) + (1 - U Uᵀ) t V S⁻¹, \
-                         F[i, j] = 1 / (s[j]² - s[i]²), t_V alike with tᵀ, by a linear system a pair of vectors; none of \
-                         the complements of full vectors"
+            derivative: "t_s = diag(P), P = Uᵀ t V; t_U = U (F ∘ (P S + S Pᵀ)) + (1 - U Uᵀ) t V \
+                         S⁻¹, F[i, j] = 1 / (s[j]² - s[i]²), t_V alike with tᵀ, by one linear \
+                         system per pair of vectors; none for the complements of full vectors"
                 .into(),
-            edges: "the largest component of a column of U is positive; vectors of equal values have \
-                    no derivative (nan), others have theirs; nan or inf in A: nan in that member"
+            edges: "the largest component of a column of U is positive; vectors of equal values \
+                    have no derivative (nan), the others have one; nan or inf in A: nan in that \
+                    member"
                 .into(),
         }
     }
@@ -73,8 +74,8 @@ impl Decomposition for Svd {
             return Err(Problem::new(
                 Kind::NotDifferentiable,
                 format!("`svd_full` of {m} by {n} matrices has no derivative"),
-                "the vectors that it has beyond those of `svd` are any basis of a complement; `svd` has \
-                 the others, and `svdvals` the values",
+                "its additional vectors are an arbitrary basis of a complement; `svd` returns the \
+                 others, and `svdvals` the values",
             ));
         }
         let y = b.emit(Svd { vectors: SvdVectors::Thin }, &[a]).to_vec();

@@ -80,10 +80,9 @@ impl ArrayPrimitive for TriangularSolve {
             types: "floats [.., n, n] and [.., n, m] to [.., n, m]".into(),
             derivative: "op(T)⁻¹ (t_b - op(t_T) x); its transpose in b is the solve with op(T)ᵀ"
                 .into(),
-            edges:
-                "the other triangle is not read, nor a diagonal of ones; a zero on the diagonal \
-                    divides, a nan and an infinity go as far as substitution carries them"
-                    .into(),
+            edges: "the other triangle and a unit diagonal are not read; a zero on the diagonal \
+                    divides; nan and infinity spread as far as substitution carries them"
+                .into(),
         }]
     }
 

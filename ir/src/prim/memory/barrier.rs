@@ -91,7 +91,7 @@ impl ArrayPrimitive for Barrier {
             math: "y = x".into(),
             types: "any array".into(),
             derivative: "∂x: t, unmarked".into(),
-            edges: "passes neither merge marks nor look through them; one that nobody reads goes"
+            edges: "passes neither merge barriers nor look through them; a dead barrier is removed"
                 .into(),
         }]
     }

@@ -91,7 +91,8 @@ impl<'b, 'm> Lanes<'b, 'm> {
         let b = self.b;
         let ty = b.type_of(x);
         let Type::Array(ArrayType { shape, .. }) = ty else {
-            let message = format!("the members of a batch end by themselves, and {ty} is carried");
+            let message =
+                format!("the members of a batch have different trip counts, and {ty} is carried");
             b.fail(Problem::new(Kind::Target, message, "carry arrays, or map over the members"));
             return x;
         };
@@ -155,7 +156,7 @@ pub(crate) fn one_by_one(
 /// one after the other may differ in length.
 fn no_tapes(ty: &Type) -> Problem {
     let message = format!(
-        "members of a batch that run one after the other save {ty}, of another length each"
+        "members of a batch that run one after the other save {ty}, each with another length"
     );
     let help =
         "give the inner loop the same trip count for each batch member, or `map` over members";

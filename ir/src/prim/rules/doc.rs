@@ -88,7 +88,7 @@ impl Family {
             Family::Cumulative => "Along an axis",
             Family::Calls => "Calls",
             Family::Control => "Branches and loops",
-            Family::Outside => "The outside world",
+            Family::Outside => "Host calls",
             Family::Marks => "Marks",
         }
     }
@@ -113,26 +113,27 @@ impl Family {
             }
             Family::Reduction => "Axes are named by the attributes and disappear from the shape.",
             Family::Linear => {
-                "Matrices are the last two axes and all axes before them a batch; a library does the work, \
-                 and a member that fails is nan."
+                "Matrices are the last two axes, and all axes before them are a batch; a library \
+                 computes the results, which are nan for members that fail."
             }
             Family::Fourier => {
-                "The last axis is transformed. A complex array is real and imaginary parts on the axis before the \
-                 last; a library does the work."
+                "The last axis is transformed. A complex array has its real and imaginary parts on \
+                 the axis before the last; a library computes the results."
             }
             Family::Cumulative => {
-                "One axis is named by the attributes, and stays; `reverse` runs from its last element."
+                "One axis is named by the attributes, and stays; with `reverse`, they run from its \
+                 last element."
             }
             Family::Calls => {
                 "They run other functions of the module; a derivative runs the derived function."
             }
             Family::Control => {
-                "They run other functions, or leave them out, as values say that are known when the \
-                 program runs; a derivative does the same with derived functions."
+                "Values that are known only when the program runs decide which functions they run, \
+                 and how often; a derivative runs the derived functions in the same way."
             }
             Family::Outside => {
-                "Their functions are Rust, of which nothing is known but the types; the text of a program \
-                 shows names."
+                "They call Rust functions, of which only the types are known; the text of a \
+                 program shows their names."
             }
             Family::Marks => {
                 "They return their operand unchanged, and carry information for transforms or passes."

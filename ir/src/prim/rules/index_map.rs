@@ -100,7 +100,7 @@ impl Addressing<'_> {
         if self.bounds == Bounds::Clip && nowhere && !places.contains(&0) {
             return shape(
                 format!("`{name}` clips indices into {array}, which has no element to clip to"),
-                "index an axis that is not empty, or drop what is out of range",
+                "index an axis that is not empty, or use the bounds `drop`",
             );
         }
         let kept = (batch..array.shape.len()).filter(|a| !self.axes.contains(a));

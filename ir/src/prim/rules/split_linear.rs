@@ -76,7 +76,7 @@ pub(crate) fn separated(
     let kept = of.residuals.iter().any(|r| matches!(r, Residual::Parameter(p) if linear[*p]));
     if kept || (0..linear.len()).any(reads) {
         return Err(Problem::internal(format!(
-            "@{} is not linear, though it seems so",
+            "@{} was classified as linear, and is not",
             function.name
         )));
     }

@@ -11,7 +11,7 @@ use crate::prim::{Code, Family, StableHlo};
 /// The section of the page of primitives that lists the functions of this file.
 pub(super) const FAMILY: Family = Family::Arithmetic;
 
-const STEP: Partial = Partial::Zero("constant between its jumps");
+const STEP: Partial = Partial::Zero("piecewise constant");
 
 /// `x + y`
 pub(super) const ADD: Row = Row {
@@ -26,7 +26,7 @@ pub(super) const ADD: Row = Row {
     rewrites: &[
         exact("add-zero", "(add ?x!-0 0)", "?x", When::Always, "a sum with a symbolic zero"),
         exact("add-minus-zero", "(add ?x -0)", "?x", When::Float, "the neutral element of sums"),
-        exact("add-self", "(add ?x ?x)", "(mul ?x 2)", When::Float, "constants of products meet"),
+        exact("add-self", "(add ?x ?x)", "(mul ?x 2)", When::Float, "constant factors merge"),
         exact(
             "add-neg",
             "(add ?x (neg ?y))",
@@ -39,7 +39,7 @@ pub(super) const ADD: Row = Row {
             "(add (select ?p ?x 0) (select ?p 0 ?y))",
             "(add (select ?p ?x ?y) 0)",
             When::Always,
-            "the two sides of a differentiated choice meet again",
+            "joins the two sides of a differentiated `select`",
         ),
         exact(
             "add-zero-sub",
@@ -84,7 +84,7 @@ pub(super) const SUB: Row = Row {
             "(sub 0 ?x)",
             "(neg ?x)",
             When::Float,
-            "negation is cheaper and meets other negations; at 0 the zero has another sign",
+            "negation is cheaper and cancels other negations; at 0 the zero has another sign",
         ),
         exact("sub-zero-sub", "(sub ?x!-0 (sub 0 ?y))", "(add ?x ?y)", When::Always, "one sum"),
         exact(
@@ -92,7 +92,7 @@ pub(super) const SUB: Row = Row {
             "(sub 0 (sub ?x ?y!-0))",
             "(sub ?y ?x)",
             When::Always,
-            "a difference the other way round",
+            "a difference with its operands exchanged",
         ),
         exact(
             "sub-neg",
@@ -106,7 +106,7 @@ pub(super) const SUB: Row = Row {
             "(sub (select ?p ?x 0) (select ?p 0 ?y))",
             "(select ?p ?x (sub 0 ?y))",
             When::Always,
-            "the two sides of a differentiated choice meet again",
+            "joins the two sides of a differentiated `select`",
         ),
         exact("sub-self", "(sub ?x ?x)", "0", When::Integer, "differences of indices"),
         relaxed(
@@ -116,26 +116,14 @@ pub(super) const SUB: Row = Row {
             When::Always,
             "one product instead of two",
         ),
-        relaxed(
-            "sub-add",
-            "(sub (add ?x ?y) ?y)",
-            "?x",
-            When::Float,
-            "what was added is taken away",
-        ),
-        exact(
-            "sub-add-integer",
-            "(sub (add ?x ?y) ?y)",
-            "?x",
-            When::Integer,
-            "what was added is taken away",
-        ),
+        relaxed("sub-add", "(sub (add ?x ?y) ?y)", "?x", When::Float, "x + y - y is x"),
+        exact("sub-add-integer", "(sub (add ?x ?y) ?y)", "?x", When::Integer, "x + y - y is x"),
         relaxed(
             "sub-logistic",
             "(sub 1 (logistic ?x))",
             "(logistic (neg ?x))",
             When::Float,
-            "the other side of a binary choice, without cancellation",
+            "the complementary probability, without cancellation",
         ),
         relaxed(
             "sub-exp-one",
@@ -165,7 +153,7 @@ pub(super) const MUL: Row = Row {
             "(mul ?x -1)",
             "(neg ?x)",
             When::Float,
-            "negation is cheaper and meets other negations",
+            "negation is cheaper and cancels other negations",
         ),
         exact("mul-zero", "(mul ?x 0)", "0", When::Integer, "strides of broadcast axes"),
         relaxed(
@@ -187,7 +175,7 @@ pub(super) const MUL: Row = Row {
             "(mul (neg ?x) ?y)",
             "(neg (mul ?x ?y))",
             When::Always,
-            "brings negations outside, where they meet sums",
+            "moves negations outward, where they cancel in sums",
         ),
         relaxed(
             "mul-reciprocal",
@@ -256,7 +244,7 @@ pub(super) const DIV: Row = Row {
             "(div (neg ?x) ?y)",
             "(neg (div ?x ?y))",
             When::Float,
-            "brings negations outside, where they meet sums",
+            "moves negations outward, where they cancel in sums",
         ),
         relaxed(
             "div-sqrt",
@@ -327,14 +315,14 @@ pub(super) const NEG: Row = Row {
             "(neg (sub ?x ?y))",
             "(sub ?y ?x)",
             When::Integer,
-            "a difference the other way round",
+            "a difference with its operands exchanged",
         ),
         relaxed(
             "neg-sub",
             "(neg (sub ?x ?y))",
             "(sub ?y ?x)",
             When::Float,
-            "a difference the other way round; where it is 0, the zero has another sign",
+            "a difference with its operands exchanged; where it is 0, the zero has another sign",
         ),
     ],
 };
@@ -589,13 +577,13 @@ pub(super) const SELECT: Row = Row {
     smooth: &[&[1.0, 2.0, 3.0], &[0.0, -1.0, 4.0]],
     edge: &[&[1.0, f64::NAN, 0.0], &[0.0, f64::NAN, 0.0]],
     rewrites: &[
-        exact("select-same", "(select ?p ?x ?x)", "?x", When::Always, "nothing to choose"),
+        exact("select-same", "(select ?p ?x ?x)", "?x", When::Always, "both sides are equal"),
         exact(
             "select-not",
             "(select (not ?p) ?x ?y)",
             "(select ?p ?y ?x)",
             When::Always,
-            "the other way round",
+            "the sides exchanged",
         ),
         exact("select-true", "(select ?p 1 0)", "?p", When::Bool, "a choice of truth values"),
         exact(
@@ -610,14 +598,14 @@ pub(super) const SELECT: Row = Row {
             "(select ?p (select ?p ?x ?y) ?z)",
             "(select ?p ?x ?z)",
             When::Always,
-            "the condition is known inside",
+            "the inner condition is known",
         ),
         exact(
             "select-else-again",
             "(select ?p ?x (select ?p ?y ?z))",
             "(select ?p ?x ?z)",
             When::Always,
-            "the condition is known inside",
+            "the inner condition is known",
         ),
     ],
 };

@@ -107,7 +107,7 @@ impl SpecialFunction for Bessel {
             let (name, n, highest) = (self.name(), self.n, Bessel::HIGHEST);
             return Err(Problem::new(
                 Kind::Arguments,
-                format!("`{name}` is there for orders up to {highest}, got {n}"),
+                format!("`{name}` is defined for orders up to {highest}, got {n}"),
                 "for an order that large the function is 0 or infinite at most arguments",
             ));
         }

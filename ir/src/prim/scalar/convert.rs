@@ -93,7 +93,7 @@ impl ArrayPrimitive for Convert {
                     }
                     _ => None,
                 }),
-                "nothing is lost on the way",
+                "the conversion in between loses nothing",
             ),
         ]
     }

@@ -49,7 +49,7 @@ impl SpecialFunction for HalfPow {
         if !HalfPow::NUMBERS.contains(&self.n) {
             return Err(Problem::new(
                 Kind::Arguments,
-                format!("`half_pow` is there for n in {:?}, got {}", HalfPow::NUMBERS, self.n),
+                format!("`half_pow` is defined for n in {:?}, got {}", HalfPow::NUMBERS, self.n),
                 "write `pow` with the exponent n/2",
             ));
         }

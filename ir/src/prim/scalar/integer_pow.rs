@@ -90,7 +90,7 @@ impl ArrayPrimitive for IntegerPow {
             Rewrite::exact(
                 "integer-pow-one",
                 Equality::Identity(|op, _| matches!(op, Op::IntegerPow(IntegerPow { n: 1 }))),
-                "an exponent counted down by differentiation",
+                "derivatives lower exponents",
             ),
             Rewrite::exact(
                 "integer-pow-even",
@@ -100,7 +100,7 @@ impl ArrayPrimitive for IntegerPow {
                     }
                     _ => None,
                 }),
-                "an even power does not see the sign",
+                "an even power does not depend on the sign",
             ),
             Rewrite {
                 name: "integer-pow-power",

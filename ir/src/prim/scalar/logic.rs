@@ -19,7 +19,7 @@ pub(super) const EQ: Row = Row {
     signature: Signature::Compare,
     partials: &[BOOL, BOOL],
     linear: Linear::No,
-    edges: "nan equals nothing; -0 = 0",
+    edges: "nan differs from everything, also from nan; -0 = 0",
     smooth: &[],
     edge: &[
         &[1.0, 1.0],
@@ -40,7 +40,7 @@ pub(super) const NE: Row = Row {
     signature: Signature::Compare,
     partials: &[BOOL, BOOL],
     linear: Linear::No,
-    edges: "nan differs from everything; -0 = 0",
+    edges: "nan differs from everything, also from nan; -0 = 0",
     smooth: &[],
     edge: &[
         &[1.0, 1.0],
@@ -150,9 +150,9 @@ pub(super) const AND: Row = Row {
     edge: &[&[1.0, 0.0], &[1.0, 1.0], &[12.0, 10.0], &[-1.0, 5.0], &[0.0, -7.0]],
     rewrites: &[
         exact("and-self", "(and ?x ?x)", "?x", When::Always, "the same twice"),
-        exact("and-zero", "(and ?x 0)", "0", When::Always, "no bit remains"),
-        exact("and-true", "(and ?x 1)", "?x", When::Bool, "true changes nothing"),
-        exact("and-absorb", "(and ?x (or ?x ?y))", "?x", When::Always, "the second adds nothing"),
+        exact("and-zero", "(and ?x 0)", "0", When::Always, "all bits are 0"),
+        exact("and-true", "(and ?x 1)", "?x", When::Bool, "true is neutral"),
+        exact("and-absorb", "(and ?x (or ?x ?y))", "?x", When::Always, "absorption"),
     ],
 };
 
@@ -168,9 +168,9 @@ pub(super) const OR: Row = Row {
     edge: &[&[1.0, 0.0], &[1.0, 1.0], &[12.0, 10.0], &[-1.0, 5.0], &[0.0, -7.0]],
     rewrites: &[
         exact("or-self", "(or ?x ?x)", "?x", When::Always, "the same twice"),
-        exact("or-zero", "(or ?x 0)", "?x", When::Always, "no bit is added"),
+        exact("or-zero", "(or ?x 0)", "?x", When::Always, "zero is neutral"),
         exact("or-true", "(or ?x 1)", "1", When::Bool, "true whatever x is"),
-        exact("or-absorb", "(or ?x (and ?x ?y))", "?x", When::Always, "the second adds nothing"),
+        exact("or-absorb", "(or ?x (and ?x ?y))", "?x", When::Always, "absorption"),
     ],
 };
 
@@ -186,8 +186,8 @@ pub(super) const XOR: Row = Row {
     edge: &[&[1.0, 0.0], &[1.0, 1.0], &[12.0, 10.0], &[-1.0, 5.0], &[0.0, -7.0]],
     rewrites: &[
         exact("xor-self", "(xor ?x ?x)", "0", When::Always, "nothing differs"),
-        exact("xor-zero", "(xor ?x 0)", "?x", When::Always, "no bit is changed"),
-        exact("xor-true", "(xor ?x 1)", "(not ?x)", When::Bool, "a negation in disguise"),
+        exact("xor-zero", "(xor ?x 0)", "?x", When::Always, "zero is neutral"),
+        exact("xor-true", "(xor ?x 1)", "(not ?x)", When::Bool, "a negation"),
     ],
 };
 

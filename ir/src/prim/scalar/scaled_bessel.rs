@@ -53,7 +53,7 @@ impl SpecialFunction for ScaledBessel {
             derivative: format!("∂x: t · {name}{{n+1}}(x), none for n = {SCALED_BESSEL_ORDERS}"),
             edges: edges.into(),
         };
-        let edges = "0 at ±inf; at the kink at 0 the derivatives of e⁻|x| are taken to be 0";
+        let edges = "0 at ±inf; at the kink at 0, derivatives of e⁻|x| count as 0";
         vec![doc("i0e", "(d/dx)ⁿ e⁻|x| I₀(x)", edges), doc("i1e", "(d/dx)ⁿ e⁻|x| I₁(x)", edges)]
     }
 

@@ -156,7 +156,9 @@ pub(super) fn called(
 pub(super) fn beyond(what: String, highest: u32) -> Problem {
     Problem::new(
         Kind::NotDifferentiable,
-        format!("{what} are there up to order {highest}, and this program needs one more"),
+        format!(
+            "{what} are implemented up to order {highest}, and this program needs the next order"
+        ),
         "stop the gradient with `stop_gradient`, or give the function a custom rule",
     )
 }

@@ -166,7 +166,7 @@ fn documentation_shows_the_formulas() {
     assert_eq!(of("erf"), "∂x: t · 2/√π · exp(-x · x)");
     assert_eq!(of("clamp").split("; ").nth(1).unwrap(), "∂y: y > x ∧ y < z ? t : 0");
     assert_eq!(of("abs"), "∂x: t · (x ≥ 0 ? 1 : -1)");
-    assert_eq!(of("floor"), "∂x: 0, constant between its jumps");
+    assert_eq!(of("floor"), "∂x: 0, piecewise constant");
     assert_eq!(of("eq"), "∂x, ∂y: 0, a bool has no tangent");
     assert_eq!(of("digamma"), "∂x: t · polygamma{n=1}(x)");
     assert!(of("nextafter").starts_with("∂x, ∂y: none, "), "{}", of("nextafter"));

@@ -45,7 +45,7 @@ fn buffers_of_every_size_begin_on_a_line_and_are_zero() {
         assert!(t.bytes().iter().all(|b| *b == 1));
         let own = t.bytes().as_ptr();
         fill(&mut t, false);
-        assert_eq!(own, t.bytes().as_ptr(), "{lines}: what is alone was copied");
+        assert_eq!(own, t.bytes().as_ptr(), "{lines}: an unshared buffer was copied");
     }
 }
 

@@ -49,16 +49,16 @@ const CHOICES: &[Choice] = &[
     Choice {
         functions: &[],
         orders: ALL,
-        place: "at subnormal numbers, or at 1e308, whose reciprocal is one",
+        place: "at subnormal numbers, or at 1e308, whose reciprocal is subnormal",
         at: subnormal,
-        why: "they count; XLA takes them for 0 on CPUs",
+        why: "they are exact; XLA replaces them by 0 on CPUs",
     },
     Choice {
         functions: &["relu", "relu6", "hard_sigmoid", "hard_silu"],
         orders: SLOPES,
         place: "nan",
         at: nan,
-        why: "nan goes through as it is, and so does a tangent",
+        why: "nan and its tangent are returned unchanged",
     },
     Choice {
         functions: &["pow", "powf(0)", "powf(1)", "powf(2.5)"],
@@ -77,14 +77,14 @@ const CHOICES: &[Choice] = &[
     Choice {
         functions: &["hypot"],
         orders: SLOPES,
-        place: "beside an infinity",
+        place: "if an operand is infinite",
         at: infinite,
         why: "the limit: a finite leg does not matter",
     },
     Choice {
         functions: &["logaddexp", "logaddexp2"],
         orders: SLOPES,
-        place: "beside an infinity",
+        place: "if an operand is infinite",
         at: infinite,
         why: "the limit: all of the derivative goes to the larger operand, half to each of equal ones",
     },
@@ -93,19 +93,19 @@ const CHOICES: &[Choice] = &[
         orders: &[Second],
         place: "a kink of the slope, or nan",
         at: |x| x[0].abs() == 1.5 || nan(x),
-        why: "that of the parabola; JAX has what minimum gives at a tie",
+        why: "the derivative of the parabola; JAX has the derivative of its minimum at a tie",
     },
     Choice {
         functions: &["sigmoid_cross_entropy"],
         orders: ALL,
-        place: "beside an infinity or nan",
+        place: "if an operand is infinite or nan",
         at: |x| infinite(x) || nan(x),
         why: "the limit in the score; JAX subtracts infinities",
     },
     Choice {
         functions: &["clamp(-1, y)"],
         orders: &[First],
-        place: "bounds the wrong way round",
+        place: "lower bound above the upper bound",
         at: |x| x[1] < -1.0,
         why: "the result is the upper bound, and its derivative 1",
     },
@@ -129,7 +129,7 @@ const CHOICES: &[Choice] = &[
         orders: &[Second],
         place: "0, ±inf",
         at: |x| x[0] == 0.0 || infinite(x),
-        why: "infinite times zero on the way",
+        why: "infinity times zero in an intermediate product",
     },
     Choice {
         functions: &["atanh"],
@@ -143,7 +143,7 @@ const CHOICES: &[Choice] = &[
         orders: &[Second],
         place: "0",
         at: |x| x[0] == 0.0,
-        why: "that of the exponential side; JAX averages factors",
+        why: "the derivative of the exponential side; JAX averages factors",
     },
     Choice {
         functions: &["ldexp(-3)"],
@@ -157,42 +157,43 @@ const CHOICES: &[Choice] = &[
         orders: &[First],
         place: "nan",
         at: nan,
-        why: "nan goes in and comes out, with derivative 0",
+        why: "nan for nan, with derivative 0",
     },
     Choice {
         functions: &["logsumexp", "norm"],
         orders: &[Second],
-        place: "beside an infinity",
+        place: "if an operand is infinite",
         at: infinite,
-        why: "infinite times zero on the way",
+        why: "infinity times zero in an intermediate product",
     },
     Choice {
         functions: &["cumprod"],
         orders: SLOPES,
-        place: "beside an infinity",
+        place: "if an operand is infinite",
         at: infinite,
-        why: "infinite times zero on the way",
+        why: "infinity times zero in an intermediate product",
     },
     Choice {
         functions: &["cumlogsumexp"],
         orders: SLOPES,
-        place: "beside an infinity, or nan",
+        place: "if an element is infinite or nan",
         at: |x| infinite(x) || nan(x),
-        why: "an infinite sum does not move, nor does nan",
+        why: "the derivative of an infinite sum and of nan is 0",
     },
     Choice {
         functions: &["cummax", "cummin"],
         orders: SLOPES,
         place: "three equal elements, or nan",
         at: |x| nan(x) || (x[0] == x[1] && x[1] == x[2]),
-        why: "each has a third, as in `max`; JAX shares by pairs, in the order of its tree; nan does not move",
+        why: "each has a third, as in `max`; JAX shares by pairs, in the order of its tree; the \
+              derivative of nan is 0",
     },
     Choice {
         functions: &["sort_descending", "argsort_descending"],
         orders: ALL,
         place: "equal elements",
         at: |x| x[0] == x[1] || x[1] == x[2] || x[0] == x[2] || nan(x),
-        why: "in the order in which they stand, in either direction",
+        why: "in the order of their positions, in either direction",
     },
     Choice {
         functions: &["entr", "logit", "ndtri"],
@@ -211,9 +212,10 @@ const CHOICES: &[Choice] = &[
     Choice {
         functions: &["xlogy", "xlog1py", "rel_entr", "kl_div"],
         orders: ALL,
-        place: "on the border of the domain, outside of it, and beside infinities and nan",
+        place: "on the border of the domain, outside of it, and with infinite or nan operands",
         at: |x| x[0] <= 0.0 || x[1] <= 0.0 || infinite(x) || nan(x),
-        why: "0 · ln y is 0 for every y; what is constant outside of the domain has derivative 0; nan comes out where nan goes in",
+        why: "0 · ln y is 0 for every y; a constant outside of the domain has derivative 0; nan \
+              for nan",
     },
     Choice {
         functions: &["beta", "betaln"],
@@ -256,7 +258,7 @@ const LIMITS: &[Choice] = &[
         orders: ALL,
         place: "beyond 1e150 in size",
         at: |x| x.iter().any(|x| x.abs() > 1e150),
-        why: "squares and products overflow on the way",
+        why: "intermediate squares and products overflow",
     },
     Choice {
         functions: &[
@@ -279,14 +281,15 @@ const LIMITS: &[Choice] = &[
         orders: ALL,
         place: "below 1e-150 in size",
         at: |x| x.iter().any(|x| *x != 0.0 && x.abs() < 1e-150),
-        why: "squares underflow, reciprocals overflow on the way",
+        why: "intermediate squares underflow, reciprocals overflow",
     },
     Choice {
         functions: &["median"],
         orders: SLOPES,
         place: "three equal elements",
         at: |x| x[0] == x[1] && x[1] == x[2],
-        why: "it moves with the element that a stable sort puts in the middle, though no element alone moves it",
+        why: "its derivative is that of the middle element in a stable order, though a change of \
+              one element alone does not change it",
     },
     Choice {
         functions: &["asin", "acos", "atanh"],
@@ -305,7 +308,7 @@ const LIMITS: &[Choice] = &[
     Choice {
         functions: &["atan2"],
         orders: &[Second],
-        place: "legs of one length",
+        place: "legs of equal length",
         at: |x| x[0].abs() == x[1].abs(),
         why: "1 - 2 (x/h)² cancels",
     },
@@ -314,12 +317,12 @@ const LIMITS: &[Choice] = &[
         orders: ALL,
         place: "below -745",
         at: |x| x[0] < -745.0,
-        why: "the logistic function is 0 already, x times it would not be",
+        why: "the logistic function underflows to 0, its product with x would not",
     },
     Choice {
         functions: &["sinc"],
         orders: ALL,
-        place: "whole numbers and large ones",
+        place: "integers and large numbers",
         at: |x| x[0].abs() >= 1.0,
         why: "πx is rounded",
     },
@@ -328,14 +331,14 @@ const LIMITS: &[Choice] = &[
         orders: &[First],
         place: "(-1, -1e17)",
         at: |x| *x == [-1.0, -1e17],
-        why: "y - 1 is rounded, and even as y is",
+        why: "y - 1 is rounded to an even number, as y is",
     },
     Choice {
         functions: &["beta", "betaln"],
         orders: ALL,
         place: "negative arguments",
         at: |x| x.iter().any(|x| *x < 0.0),
-        why: "composed of `lgamma`: infinities meet at poles, and large terms cancel",
+        why: "composed of `lgamma`: infinities are subtracted at poles, and large terms cancel",
     },
     Choice {
         functions: &["logsumexp", "softmax", "log_softmax", "cumlogsumexp"],
@@ -422,7 +425,7 @@ pub fn find(table: &Table) -> Findings {
     for (list, found) in [(CHOICES, &findings.chosen), (LIMITS, &findings.limits)] {
         for (choice, found) in list.iter().zip(found) {
             if found.is_empty() {
-                let line = format!("nothing is otherwise any more: {:?}", choice.why);
+                let line = format!("these no longer differ: {:?}", choice.why);
                 findings.wrong.push(line);
             }
         }
@@ -529,15 +532,16 @@ impl Findings {
         for (choice, found) in CHOICES.iter().zip(&self.chosen) {
             line(&mut text, choice, found);
         }
-        text += "\n### Limits\n\nHere the mathematical number exists and is lost on the way.\n\n";
+        text += "\n### Limits\n\nThe mathematical number exists, but rounding, overflow or \
+                 underflow of intermediate values loses it.\n\n";
         text += "| Functions | What | Where | JAX | Here | Why |\n|---|---|---|---|---|---|\n";
         for (choice, found) in LIMITS.iter().zip(&self.limits) {
             line(&mut text, choice, found);
         }
         text += "\n### Where JAX loses the number\n\n";
-        text += "Here the mathematical number exists, and is what tapeloom gives.\n";
-        text +=
-            "What XLA's subnormal numbers have to do with is left out; see the first table.\n\n";
+        text += "The mathematical number exists, and tapeloom returns it.\n";
+        text += "Differences that come from XLA's subnormal numbers are left out; see the first \
+                 table.\n\n";
         text += "| Function | Numbers | For example | JAX | Here |\n|---|---|---|---|---|\n";
         let mut by_name: BTreeMap<&str, Vec<&Other>> = BTreeMap::new();
         let flushed = |o: &Other| subnormal(&o.point) || o.here.is_subnormal();
@@ -638,7 +642,7 @@ pub fn check_block(name: &str, text: &str) {
     }
     let differing = found.lines().zip(text.lines()).find(|(a, b)| a != b);
     panic!(
-        "book/src/conventions.md is not what the tables say; {differing:?}; rewrite it with \
-         `BLESS=1 cargo test -p tapeloom-tests --test laws edges::`"
+        "book/src/conventions.md differs from the tables; {differing:?}; rewrite it with `BLESS=1 \
+         cargo test -p tapeloom-tests --test laws edges::`"
     );
 }

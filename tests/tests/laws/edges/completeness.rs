@@ -19,16 +19,17 @@ pub const NOT_RECORDED: &[(&str, &str)] = &[
          t tile toeplitz tril triu unstack vstack",
     ),
     (
-        "makes an array out of numbers of the host",
+        "makes an array from numbers of the host",
         "arange constant diag_indices eye fftfreq full full_like geomspace iota linspace \
          logspace ones ones_like tri zeros zeros_like",
     ),
     (
-        "chooses by a bool or an integer; what is chosen is not touched",
+        "chooses by a bool or an integer, without changing the chosen elements",
         "select select_first select_nth sharded stop_gradient",
     ),
     (
-        "gives or takes bools and integers, which have no edges beyond those of the comparisons recorded",
+        "has bool or integer operands or results, which have no edges except those of the recorded \
+         comparisons",
         "all all_close any array_equal bincount convert count_ones count_true digitize \
          histogram histogram2d is_in leading_zeros one_hot searchsorted searchsorted_right",
     ),
@@ -53,11 +54,11 @@ pub const NOT_RECORDED: &[(&str, &str)] = &[
     ("`div_floor` and `mod_floor` side by side", "div_mod"),
     ("`mul` by a recorded `sigmoid`", "glu"),
     (
-        "a recorded function from the other end",
+        "a recorded function in reverse order",
         "cumlogsumexp_reverse cummax_reverse cummin_reverse cumprod_reverse cumsum_reverse",
     ),
     (
-        "sums of products, whose edges are those of `mul` and `sum`, from either end",
+        "sums of products, whose edges are those of `mul` and `sum`, in either direction",
         "linear_recurrence linear_recurrence_reverse",
     ),
     (
@@ -74,13 +75,13 @@ pub const NOT_RECORDED: &[(&str, &str)] = &[
         "bessel_j0 bessel_j1 bessel_jn bessel_y0 bessel_y1 bessel_yn betainc boxcox dawsn erfc_inv \
          erfcx exp1 expi expn gammainc gammaincc hyp1f1 i0 i0e i1 i1e spence zeta",
     ),
-    ("takes numbers apart as bits, against Rust's in `special.rs`", "bitcast frexp"),
+    ("splits numbers into bits; compared with Rust's functions in `special.rs`", "bitcast frexp"),
     (
         "layers with a state or random numbers, whose values and edges are in `programs::networks`",
         "apply dropout epsilon glorot_normal glorot_uniform he_normal he_uniform lecun_normal \
          lecun_uniform momentum orthogonal train",
     ),
-    ("says how attention weighs, and computes nothing", "bias causal mask new scale"),
+    ("sets options of attention, and computes nothing", "bias causal mask new scale"),
 ];
 
 /// Macros invoked at the start of a line that define traits of operators and iterators, not public functions of arrays.
@@ -122,7 +123,7 @@ fn function<'t>(inside: &str, line: &'t str) -> Option<&'t str> {
         ("operators", [_, name, ..]) => Some(*name),
         ("initial", [name, _, _]) => name.strip_suffix(':'),
         ("" | "unary" | "two" | "comparisons" | "reductions" | "cumulative" | "initial", _) => None,
-        (other, _) => panic!("what public functions does `{other}!` make? say so here"),
+        (other, _) => panic!("`{other}!` is unknown here: list the public functions that it makes"),
     };
     name.filter(|n| word(n))
 }

@@ -17,7 +17,7 @@ fn every_name_is_there() {
     let there = there();
     let names = sections().into_iter().flat_map(|(_, names)| names);
     let missing: Vec<String> = names.filter(|name| !there.contains_key(name)).collect();
-    assert!(missing.is_empty(), "not there: {}", missing.join(", "));
+    assert!(missing.is_empty(), "missing: {}", missing.join(", "));
 }
 
 /// Search terms of numpy users in the documentation, and the item that each must find.
@@ -102,8 +102,8 @@ fn page_is_fresh() {
     let found = std::fs::read_to_string(&file).unwrap_or_default();
     assert!(
         found == page,
-        "book/src/vocabulary.md is not what the source says; rewrite it with \
-         `BLESS=1 cargo test -p tapeloom-tests --test laws vocabulary::`"
+        "book/src/vocabulary.md differs from the source; rewrite it with `BLESS=1 cargo test -p \
+         tapeloom-tests --test laws vocabulary::`"
     );
 }
 
@@ -166,7 +166,7 @@ fn there() -> BTreeMap<String, String> {
         }
     }
     for (name, ours) in MEANT {
-        assert!(found.contains_key(*ours), "{name} is said to mean {ours}, which is not there");
+        assert!(found.contains_key(*ours), "{name} is listed as {ours}, which does not exist");
         found.insert((*name).to_owned(), (*ours).to_owned());
     }
     found
@@ -296,7 +296,8 @@ fn page() -> String {
         }
     }
     page += "\n## Derivatives that are not JAX's\n\n";
-    page += "At these points, and at no other that is tested, a derivative of a composed function differs on purpose.\n\n";
+    page += "Among the tested points, a derivative of a composed function differs on purpose at \
+             these only.\n\n";
     page += "| function | at | why |\n|---|---|---|\n";
     for (names, at, _, why) in INTENDED {
         let names: Vec<String> = names.iter().map(|n| format!("`{n}`")).collect();

@@ -19,7 +19,7 @@ pub(super) const INTENDED: &[Intended] = &[
         &["heaviside"],
         "x = nan",
         |x| x[0].is_nan(),
-        "nan stays nan and moves with nothing; JAX: the value at zero",
+        "nan for nan, with derivative 0; JAX: the value at zero",
     ),
     (
         &["xlogy"],
@@ -38,7 +38,7 @@ pub(super) const INTENDED: &[Intended] = &[
         &["rel_entr"],
         "infinite x or y",
         |x| x.contains(&f64::INFINITY),
-        "nan, since the product rule meets inf · 0; JAX: an infinity",
+        "nan, since the product rule computes inf · 0; JAX: an infinity",
     ),
     (
         &["kl_div"],
@@ -50,13 +50,13 @@ pub(super) const INTENDED: &[Intended] = &[
         &["log_ndtr"],
         "x ≤ -10⁴",
         |x| x[0] <= -1e4,
-        "all digits; JAX keeps eight, and is wrong from -10¹⁶ on",
+        "all digits are right; JAX has eight right digits, and is wrong from -10¹⁶ on",
     ),
     (
         &["logaddexp2"],
         "equal infinities",
         |x| x[0] == x[1] && x[0].is_infinite(),
-        "that of the first operand, since no limit says how to share; JAX: nan",
+        "the derivative goes to the first operand, since no limit defines shares; JAX: nan",
     ),
     (&["ndtri"], "outside the domain", |x| x[0] < 0.0 || x[0] > 1.0, "0, constant nan; JAX: nan"),
     (
@@ -69,7 +69,7 @@ pub(super) const INTENDED: &[Intended] = &[
         &["relu", "relu6", "hard_sigmoid"],
         "x = nan",
         |x| x[0].is_nan(),
-        "nan stays nan as x itself does, with its derivative; JAX: 0",
+        "nan and its derivative are returned unchanged; JAX: 0",
     ),
 ];
 

@@ -194,7 +194,7 @@ impl Cond {
     /// Checks that there is a branch, and that all branches have the type of the first one.
     fn check(&self, module: &Module) -> Result<(), Problem> {
         let wrong = |message: String| {
-            let help = "the branches take the same operands and give results of the same types";
+            let help = "all branches take the same operands and return results of the same types";
             Err(Problem::new(Kind::Arguments, message, help))
         };
         let Some((first, others)) = self.branches.split_first() else {
@@ -256,15 +256,15 @@ impl Primitive for Cond {
         vec![Doc {
             family: Family::Control,
             name: "cond{branches}".into(),
-            math: "y.. = fₓ(z..), where operand 0 says which f".into(),
+            math: "y.. = fₓ(z..), where operand 0 selects f".into(),
             types: "bool (of two) or i64, then the operands of the branches, which have one type"
                 .into(),
-            derivative:
-                "of the branch taken; what it keeps takes as much room as the largest needs".into(),
-            edges:
-                "a number out of range chooses the nearest branch; over a batch that chooses for \
-                    itself, every branch runs that any member takes, and nobody else is seen by it"
-                    .into(),
+            derivative: "that of the branch taken; residuals take the memory of the largest branch"
+                .into(),
+            edges: "a number out of range selects the nearest branch; if the members of a batch \
+                    select different branches, each selected branch runs, and members that do not \
+                    take it do not affect its results"
+                .into(),
         }]
     }
 
@@ -283,10 +283,8 @@ impl Primitive for Cond {
             Some(Dtype::I64) => {}
             Some(Dtype::Bool) if self.branches.len() == 2 => {}
             Some(Dtype::Bool) => {
-                let message = format!(
-                    "a truth value chooses between two branches, not {}",
-                    self.branches.len()
-                );
+                let message =
+                    format!("a bool chooses between two branches, not {}", self.branches.len());
                 return Err(Problem::new(Kind::Arguments, message, "choose by an i64"));
             }
             _ => {

@@ -644,10 +644,10 @@ impl Primitive for Replay {
             math: "dy.. = ∂loop(x..) dx..".into(),
             types: "those of ahead".into(),
             derivative:
-                "∂dx: itself; its transpose undoes the iterations from carries that are kept or \
-                         made again; ∂x: that of ahead"
+                "∂dx: itself; its transpose runs the reverse pass of each iteration from saved or \
+                 recomputed carries; ∂x: that of ahead"
                     .into(),
-            edges: "the linear half of a loop with `carries`; nobody writes it by hand".into(),
+            edges: "the linear half of a loop with `carries`; only reverse mode makes it".into(),
         }]
     }
 

@@ -60,7 +60,7 @@ pub(super) fn eval(of: &Loop, module: &Module, operands: &[Value]) -> Result<Vec
             // `i` is less than the number of elements, so the cast is exact.
             (Binding::Xs, Some(x)) => element(&x, i as usize),
             (Binding::Const | Binding::Carry(_) | Binding::Xs, None) => {
-                Err(Problem::internal("a loop takes more than it is given"))
+                Err(Problem::internal("a loop has more parameters than operands"))
             }
         };
         let given = spec.takes.iter().zip(&mut values);

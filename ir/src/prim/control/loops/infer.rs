@@ -30,8 +30,7 @@ pub(super) fn infer(
     let (params, results) = (f.param_types(), f.result_types());
     if params.len() != spec.takes.len() {
         let (slots, name, n) = (spec.takes.len(), &f.name, params.len());
-        let message =
-            format!("the loop says where {slots} parameters come from, and @{name} has {n}");
+        let message = format!("the loop binds {slots} parameters, and @{name} has {n}");
         return Err(wrong(message, "`takes` has one slot for every parameter of the body"));
     }
     slots(spec, f, &params, &results)?;
@@ -81,10 +80,11 @@ fn slots(spec: &LoopSpec, f: &Function, params: &[Type], results: &[Type]) -> Re
             Binding::Index if *ty != Type::scalar(Dtype::I64) || p >= known => {
                 let linear = if p >= known { "linear, " } else { "" };
                 let message = format!(
-                    "the number of the iteration goes to parameter {p} of @{}, which is {linear}{ty}",
+                    "the index of the iteration is bound to parameter {p} of @{}, which is \
+                     {linear}{ty}",
                     f.name
                 );
-                return Err(wrong(message, "an ordinary parameter of type i64[] takes it"));
+                return Err(wrong(message, "bind it to an ordinary parameter of type i64[]"));
             }
             Binding::Carry(r) => {
                 let Some(next) = results.get(*r) else {
@@ -137,7 +137,7 @@ fn check_condition(
     if c.param_types() != read || c.result_types() != [Type::scalar(Dtype::Bool)] {
         let (found, want) = (signature(c), arrow(&read, &[Type::scalar(Dtype::Bool)]));
         let message = format!("the condition @{} must be {want}, found {found}", c.name);
-        return Err(Problem::new(Kind::Arguments, message, "a condition gives one truth value"));
+        return Err(Problem::new(Kind::Arguments, message, "a condition returns one bool"));
     }
     if spec.direction != Direction::Up {
         let message = "a loop with a condition runs down".to_owned();
@@ -145,7 +145,8 @@ fn check_condition(
     }
     if module.effects(condition) == Effects::Ordered {
         let message = format!("the condition @{} has an effect", c.name);
-        let help = "how often a condition runs is not said; put the effect into the body";
+        let help = "the number of evaluations of a condition is unspecified; put the effect into \
+                    the body";
         return Err(Problem::new(Kind::Arguments, message, help));
     }
     Ok(())
@@ -160,7 +161,7 @@ fn changed(f: &str, (p, before): (usize, &Type), (r, after): (usize, &Type)) -> 
     let dtype = |ty: &Type| ty.as_array().map(|a| a.dtype);
     let kind = if dtype(before) == dtype(after) { Kind::Shape } else { Kind::Dtype };
     let message =
-        format!("parameter {p} of @{f} is {before}, and result {r}, which it carries, {after}");
+        format!("parameter {p} of @{f} is {before}, and its next value, result {r}, is {after}");
     Problem::new(
         kind,
         message,

@@ -218,7 +218,7 @@ pub(crate) fn spread_tape(b: &Builder<'_>, size: usize, tape: Atom) -> Atom {
         (Some(trip), Some(ty)) => b.with_module(|m| spread(m, ty)).map(|body| (trip, body)),
         _ => Err(Problem::new(
             Kind::Target,
-            "a loop carries the tape of a loop of unknown length, and is repeated over a batch",
+            "a batched loop carries the tape of a loop whose trip count is unknown",
             "call the linear function outside of the inner loop, or `map` over the members",
         )),
     };
@@ -240,16 +240,20 @@ impl Primitive for Loop {
         vec![Doc {
             family: Family::Control,
             name: "loop{body, trip, direction, takes, carries}".into(),
-            math: "(c.., y_i..) = f(c.., x_i..) for every i, c.. carried from iteration to iteration".into(),
-            types: "an i64 if the number of iterations is one, then what `takes` says: constants, starts of \
-                    carries, arrays with one element for each iteration"
+            math:
+                "(c.., y_i..) = f(c.., x_i..) for every i, c.. carried from iteration to iteration"
+                    .into(),
+            types: "an i64 if the trip count is an operand, then the operands that `takes` lists: \
+                    constants, initial carries, arrays with one element for each iteration"
                 .into(),
-            derivative: "the loop of the derived body; reverse mode runs the other way, over what the \
-                         iterations kept"
+            derivative: "the loop of the derived body; reverse mode runs in the opposite \
+                         direction, over the residuals of the iterations"
                 .into(),
-            edges: "without iterations, carries are what they were; a negative number of iterations is 0; \
-                    `carries` says how many of them reverse mode keeps, if not what each iteration needs"
-                .into(),
+            edges:
+                "without iterations, the results are the initial carries; a negative trip count \
+                 counts as 0; `carries` is the number of carries that reverse mode saves instead \
+                 of the residuals of each iteration"
+                    .into(),
         }]
     }
 

@@ -32,7 +32,7 @@ fn rolled(body: FuncId, n: usize, direction: Direction, takes: &[Binding]) -> Lo
 pub(super) fn all(module: &mut Module) -> Vec<Sample> {
     let mut made = |part: &SampleGroup| {
         let samples = part(module).unwrap_or_default();
-        debug_assert!(!samples.is_empty(), "none is left out");
+        debug_assert!(!samples.is_empty(), "each group has samples");
         samples
     };
     GROUPS.iter().flat_map(|part| made(part)).collect()

@@ -74,8 +74,8 @@ fn errors_name_a_remedy() {
     };
     assert_eq!(
         infer(Combine::Set, Type::array(Dtype::F64, &[3]), Type::array(Dtype::F64, &[3])),
-        "[shape] `scatter_set` into f64[3] at i64[2,1] needs updates f64[2], got f64[3] \
-         (updates have the shape of what a gather would read there)"
+        "[shape] `scatter_set` into f64[3] at i64[2,1] needs updates f64[2], got f64[3] (updates \
+         have the shape of the result of a gather at the same indices)"
     );
     assert_eq!(
         infer(Combine::Max, Type::array(Dtype::F64, &[3]), Type::array(Dtype::F32, &[2])),
