@@ -10,10 +10,7 @@
 //! ```
 //!
 //! Each thread counts only its own allocations and deallocations, so tests can run in parallel.
-#![allow(
-    unsafe_code,
-    reason = "an allocator that counts hands everything on to that of the system"
-)]
+#![allow(unsafe_code, reason = "a counting allocator calls the system's allocator")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

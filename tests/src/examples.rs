@@ -161,7 +161,7 @@ func @extremes(%0: f64[3,2], %1: f64[2]) -> (f64[2], f64[3,2]) {
     },
     Example {
         name: "splice",
-        about: "windows read and written where an integer says",
+        about: "windows read and written at a dynamic position",
         text: "
 func @splice(%0: f64[5], %1: f64[2], %2: i64[]) -> (f64[5], f64[3]) {
   %3: i64[] = add %2, 1
@@ -176,7 +176,7 @@ func @splice(%0: f64[5], %1: f64[2], %2: i64[]) -> (f64[5], f64[3]) {
     },
     Example {
         name: "calls",
-        about: "one function called as a call that stays and as one that is inlined; a result not read",
+        about: "one function called outlined and inlined; a result that is not read",
         text: "
 func @inner(%0: f64[2], %1: f64[]) -> (f64[2], f64[]) {
   %2: f64[2] = broadcast{shape=[2], dims=[]} %1
@@ -218,7 +218,7 @@ func @nested(%0: f64[], %1: i64[]) -> (f64[], i64[]) {
     },
     Example {
         name: "forward_rule",
-        about: "a function whose jvp the user gave",
+        about: "a function with a custom jvp",
         text: "
 func @softplus(%0: f64[3]) -> (f64[3]) {
   %1: f64[3] = exp %0
@@ -242,7 +242,7 @@ func @forward_rule(%0: f64[3], %1: f64[3]) -> (f64[3]) {
     },
     Example {
         name: "reverse_rule",
-        about: "a function whose vjp the user gave",
+        about: "a function with a custom vjp",
         text: "
 func @wave(%0: f64[2], %1: f64[2]) -> (f64[2]) {
   %2: f64[2] = sin %1
@@ -271,7 +271,7 @@ func @reverse_rule(%0: f64[2], %1: f64[2]) -> (f64[]) {
     },
     Example {
         name: "shapes",
-        about: "everything that moves elements",
+        about: "all primitives that move elements",
         text: "
 func @shapes(%0: f64[2,3], %1: f64[2,1], %2: f64[]) -> (f64[3,5]) {
   %3: f64[2,4] = concatenate{axis=1} %0, %1
@@ -289,7 +289,7 @@ func @shapes(%0: f64[2,3], %1: f64[2,1], %2: f64[]) -> (f64[3,5]) {
     },
     Example {
         name: "integers",
-        about: "integers computed beside floats, read by them and returned",
+        about: "integers computed from floats, read by floats and returned",
         text: "
 func @integers(%0: f64[3], %1: i64[3], %2: bool[]) -> (i64[3], f64[3], i64[], f64[]) {
   %3: i64[3] = mul %1, %1
@@ -370,7 +370,7 @@ func @places(%0: f64[3], %1: f64[4], %2: i64[]) -> (f64[3], i64[]) {
     },
     Example {
         name: "branching",
-        about: "a branch on a value, with a pole in the side that is not taken; a choice in a loop",
+        about: "a branch on a value, with a pole in the side that is not taken; a branch in a loop",
         text: "
 func @log(%0: f64[], %1: f64[2]) -> (f64[2], f64[]) {
   %2: f64[] = log %0

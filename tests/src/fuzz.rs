@@ -109,7 +109,7 @@ pub fn text(m: &mut Module, case: &Case, _: &Recipe) -> Result<(), Failure> {
         return Err(e.to_string().into());
     }
     let same = parsed.iter().find(|(_, f)| f.name == m.function(case.f).name);
-    let (f, _) = same.ok_or("the function is not there")?;
+    let (f, _) = same.ok_or("the function is missing")?;
     if print_functions(&parsed, &[f]) != text {
         return Err(format!("prints again as\n{}", print_functions(&parsed, &[f])).into());
     }

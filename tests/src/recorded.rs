@@ -87,14 +87,16 @@ pub fn first_order(m: &mut Module, case: &Case) -> Result<(), Failure> {
             return match recorded.pull(&cts) {
                 Err(q) if q.kind == p.kind => Ok(()),
                 Err(q) => Err(q.into()),
-                Ok(_) => Err(format!("pulls back where reverse mode says: {p}").into()),
+                Ok(_) => Err(format!("the pullback succeeds, but reverse mode fails: {p}").into()),
             };
         }
         Err(p) => return Err(p.into()),
     };
     let want = reverse(m, &of, &case.args, &cts)?;
     let got = recorded.pull(&cts)?;
-    close(m, case.f).check_all(&got, &want).map_err(|e| format!("pulled back: {e}\n{recorded}"))?;
+    close(m, case.f)
+        .check_all(&got, &want)
+        .map_err(|e| format!("the pullback: {e}\n{recorded}"))?;
     let again = recorded.pull(&cts)?;
     Agreement::Exact.check_all(&again, &got).map_err(|e| format!("a second time: {e}"))?;
     let once = recorded.pull_once(&cts)?;
@@ -140,7 +142,7 @@ pub fn second_order(m: &mut Module, case: &Case) -> Result<(), Failure> {
     let want = run(m, of.function, &args)?;
     close(m, case.f)
         .check_all(recorded.outputs(), &want)
-        .map_err(|e| format!("a way back that is recorded: {e}\n{recorded}"))?;
+        .map_err(|e| format!("a recorded reverse pass: {e}\n{recorded}"))?;
     let active: Vec<bool> = args.iter().map(|x| x.dtype().is_float()).collect();
     let twice = match vjp(m, of.function, &active) {
         Ok(twice) => twice,

@@ -271,8 +271,8 @@ pub fn differences(before: &str, now: &str, only: &[String]) -> Vec<String> {
                 let what = if differ.is_empty() { "inputs".to_owned() } else { differ.join(", ") };
                 all.push(format!("{name}: {what}"));
             }
-            (Some(_), None) => all.push(format!("{name}: is no longer there")),
-            (None, _) => all.push(format!("{name}: was not there")),
+            (Some(_), None) => all.push(format!("{name}: is missing now")),
+            (None, _) => all.push(format!("{name}: is new")),
         }
     }
     all
@@ -296,8 +296,7 @@ mod tests {
         assert_eq!(differences(a, a, &[]), Vec::<String>::new());
         let b = "suite/x: passes 01 02\nsuite/x: kernels 02 04\nsuite/z: refused\n";
         let found = differences(a, b, &[]);
-        let want =
-            ["suite/x: kernels (1 and 1)", "suite/y: is no longer there", "suite/z: was not there"];
+        let want = ["suite/x: kernels (1 and 1)", "suite/y: is missing now", "suite/z: is new"];
         assert_eq!(found, want);
         assert_eq!(differences(a, b, &["passes".to_owned()]), want[1..]);
     }

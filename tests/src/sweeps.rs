@@ -153,7 +153,7 @@ struct Mode {
 impl Mode {
     /// Returns the mode that the environment variables `SWEEP` and `SWEEP_SEED` request, the same for all tests of a
     /// process.
-    #[allow(clippy::panic, reason = "a word that means nothing is no gate")]
+    #[allow(clippy::panic, reason = "an unknown word does not mean `gate`")]
     fn of_the_run() -> &'static Mode {
         static MODE: OnceLock<Mode> = OnceLock::new();
         MODE.get_or_init(|| {

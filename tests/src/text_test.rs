@@ -136,7 +136,7 @@ impl<'t> TextTest<'t> {
         let name = self.input.rsplit("func @").next().unwrap_or_default();
         let name = name.split('(').next().unwrap_or_default();
         let last = module.iter().filter(|(_, f)| *f.name == *name).last();
-        let mut at = vec![last.ok_or("no function, or it equals one before it")?.0];
+        let mut at = vec![last.ok_or("no function, or one that equals an earlier one")?.0];
         let passes = self.pipeline.iter().map(|(name, _)| function_pass(name).ok());
         let kept = Kept::of(&module, at[0], passes.collect(), &self.args)?;
         for (i, (name, options)) in self.pipeline.iter().enumerate() {
@@ -281,7 +281,7 @@ impl<'t> TextTest<'t> {
         let printed = program.to_string();
         match loop_ir::parse(&printed, &library)?.to_string() == printed {
             true => Ok(printed),
-            false => Err(format!("{printed}\nprints again otherwise").into()),
+            false => Err(format!("{printed}\nprints differently the second time").into()),
         }
     }
 

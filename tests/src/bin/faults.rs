@@ -50,7 +50,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     let binaries = build()?;
     let outcomes = try_all(&faults, &binaries);
     let mut caught = 0;
-    println!("| fault | what is wrong | caught by | s |\n|---|---|---|---|");
+    println!("| fault | wrong behaviour | caught by | s |\n|---|---|---|---|");
     for (fault, (outcome, seconds)) in faults.iter().zip(outcomes) {
         let (name, about) = (fault.name(), fault.about());
         let by = match outcome? {

@@ -218,7 +218,7 @@ pub fn budgets(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
     let products = if under { 4 * 8 * (program.extent * program.extent) as u64 } else { 0 };
     let about = 3 * tape + 512 + products + 2 * rows(&program) as u64;
     if refused && budget > about && !own && !called {
-        return Err(format!("{budget} bytes are said, and {tape} taken:\n{}", e.tape()).into());
+        return Err(format!("{budget} bytes are promised, and {tape} used:\n{}", e.tape()).into());
     }
     // The tape may exceed the budget by 64 bytes, for numbers with which the program begins.
     let room = budget.saturating_add(64);
@@ -228,7 +228,8 @@ pub fn budgets(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
     let most = budget.saturating_add(copies).saturating_add(work);
     // A custom rule may need any amount of memory in the reverse pass.
     if tape > room && !own || tape.saturating_add(beside) > most {
-        let text = format!("{tape} bytes of tape and {beside} beside in {budget}:\n{}", e.tape());
+        let text =
+            format!("{tape} bytes of tape and {beside} other bytes in {budget}:\n{}", e.tape());
         return Err(text.into());
     }
     let Some((want, heard)) = outcome(&plain, &x, &log)? else { return Ok(()) };
@@ -288,7 +289,8 @@ pub fn figures(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
     if beside > room {
         let order = if twice { "second" } else { "first" };
         let text = format!(
-            "{policy}, {order} order: a tape of {tape} bytes, {beside} beside, and room for {room}"
+            "{policy}, {order} order: a tape of {tape} bytes and {beside} other bytes, more than \
+             {room}"
         );
         return Err(format!("{text}\n{}\n{}", e.memory_plan(), e.tape()).into());
     }
@@ -335,7 +337,7 @@ pub fn growth(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
             "{few} bytes beyond the budget, and with eight times as many iterations {many}"
         );
         return Err(format!(
-            "{text} of {budget}, with room for {room}\n{}\n{}",
+            "{text} of {budget}, more than {room}\n{}\n{}",
             e.memory_plan(),
             e.tape()
         )

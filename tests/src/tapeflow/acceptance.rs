@@ -119,9 +119,9 @@ pub enum ArrayPlacement {
 impl ArrayPlacement {
     /// All placements with their descriptions.
     pub const ALL: [(ArrayPlacement, &str); 3] = [
-        (ArrayPlacement::Own, "the study's one behind the other, ours 37 lines apart"),
-        (ArrayPlacement::Behind, "one behind the other"),
-        (ArrayPlacement::Best, "where they meet least"),
+        (ArrayPlacement::Own, "the study's one after the other, ours 37 lines apart"),
+        (ArrayPlacement::Behind, "one after the other"),
+        (ArrayPlacement::Best, "with the fewest conflicts"),
     ];
 
     /// Returns the gaps between arrays, in bytes, to try for a run.

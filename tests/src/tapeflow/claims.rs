@@ -756,7 +756,7 @@ macro_rules! claims {
 }
 
 claims! {
-    1 state false: "the tape makes the state larger", "2-4x", "-", "2-4x on 6 of 9; beaten: at most 1.1";
+    1 state false: "the tape enlarges the state", "2-4x", "-", "2-4x on 6 of 9; beaten: at most 1.1";
     2 share false: "accesses to the tape, and of both phases", "20-40 %; 4-5x", "18-33 %; 2.5-6.1x", "15-40 %; 2.5-6x; beaten: less than 5 %";
     3 lifetimes false: "values of the tape live longer, in clusters", "100x", "-", "50x; five clusters hold 90 %";
     4 backward false: "backward phase faster", "1.3-2.5x", "1.07-2.41x", "sign, order, mean within 15 %; beaten: real streams as fast as ideal ones";

@@ -96,7 +96,7 @@ fn walk(
         let choice = if depth == 1 { Choice::All } else { Choice::Some };
         let next = append(m, case, letter, choice, rng)?;
         if outlined(m, case.f) != outlined(m, next.f) {
-            return Err("a call that the user wants to stay was lost".into());
+            return Err("an outlined call was lost".into());
         }
         // Sequences of `LENGTH` transforms contain few new patterns for passes and engines, which are slow: run them on a
         // third of these sequences, and passes that may reassociate on none.

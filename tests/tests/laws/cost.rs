@@ -138,10 +138,22 @@ const VJP: f64 = 5.0;
 const DEARER: &[(&str, f64, f64, &str)] = &[
     ("beta_density", 4.0, 5.0, "as zeta: one evaluation for each of three operands, and the value"),
     ("betainc", 3.5, 5.0, "as zeta: one evaluation for each of three operands, and the value"),
-    ("cholesky", 8.0, 5.0, "two solutions and a product beside n³/3"),
-    ("cummax", 6.5, 7.0, "three recurrences: who attains, how many, and their mean"),
-    ("cummin", 6.5, 7.0, "three recurrences: who attains, how many, and their mean"),
-    ("dot", 3.2, 5.0, "two products beside the value's, and their sum"),
+    ("cholesky", 8.0, 5.0, "two solutions and a product, compared with n³/3"),
+    (
+        "cummax",
+        6.5,
+        7.0,
+        "three recurrences: a mask of the elements that attain the extremum, their number and \
+         their mean",
+    ),
+    (
+        "cummin",
+        6.5,
+        7.0,
+        "three recurrences: a mask of the elements that attain the extremum, their number and \
+         their mean",
+    ),
+    ("dot", 3.2, 5.0, "two products besides the value's, and their sum"),
     (
         "eig",
         7.5,
@@ -156,15 +168,25 @@ const DEARER: &[(&str, f64, f64, &str)] = &[
         "of orders 2 and 3 the routine costs 9, two solutions and three products cost more",
     ),
     ("qr", 8.5, 9.5, "a solution, three products, and the factor Q where only R is the value"),
-    ("scatter_max", 4.5, 5.0, "who attains is counted, and the tangents of those are divided"),
-    ("scatter_min", 4.5, 5.0, "who attains is counted, and the tangents of those are divided"),
-    ("scatter_mul", 7.5, 7.0, "two scatters beside the value's: a product and a count of zeros"),
+    (
+        "scatter_max",
+        4.5,
+        5.0,
+        "elements that attain the extremum are counted, and their tangents divided",
+    ),
+    (
+        "scatter_min",
+        4.5,
+        5.0,
+        "elements that attain the extremum are counted, and their tangents divided",
+    ),
+    ("scatter_mul", 7.5, 7.0, "two scatters besides the value's: a product and a count of zeros"),
     ("svd", 5.0, 5.0, "four products, of orders where the routine costs little more"),
     (
         "triangular_solve",
         3.0,
         7.5,
-        "a solution and a product of whole matrices, of which a triangle is kept",
+        "a solution and a product of full matrices, of which only a triangle is used",
     ),
     ("zeta", 4.0, 5.0, "one evaluation for each operand, and the value"),
 ];

@@ -414,5 +414,5 @@ fn policies_change_no_bit() {
     let often =
         [nothing, dots, memory, disjoint, few, about, named, iterations].iter().all(|n| *n > 100);
     let enough = none == 0 && some > 0 && often;
-    assert!(enough, "{planned:?} linear halves compute anything again");
+    assert!(enough, "{planned:?} linear halves recompute values");
 }

@@ -573,7 +573,7 @@ mod batches {
             ("one of three", Box::new(chosen)),
             ("a counted loop", Box::new(counted)),
             ("a loop on a condition", Box::new(until)),
-            ("a loop on a condition behind", Box::new(behind)),
+            ("a loop on a condition after it", Box::new(behind)),
             ("a loop on a condition that reads it", Box::new(read)),
         ]
     }

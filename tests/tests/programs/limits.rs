@@ -255,7 +255,7 @@ fn reports_count() {
     assert_eq!(
         (report.arguments, report.results, report.records),
         (16, 8, 0),
-        "what is captured, too"
+        "captured arrays, too"
     );
     // `report` must not count loops in a branch that is not taken.
     let side =

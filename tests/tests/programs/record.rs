@@ -467,7 +467,7 @@ fn effects_happen_when_they_are_reached_and_once() {
     let tape = record(f, 1.0).unwrap();
     assert_eq!(*seen.lock().unwrap(), [2.0, 3.0, 4.0, 5.0, 25.0, 100.0]);
     tape.pull(1.0).unwrap();
-    assert_eq!(seen.lock().unwrap().len(), 6, "the way back sees no values");
+    assert_eq!(seen.lock().unwrap().len(), 6, "the reverse pass has no values");
     tape.compile().unwrap().call(2.0).unwrap();
     assert_eq!(seen.lock().unwrap().len(), 12, "the compiled path is run once more");
 }

@@ -33,7 +33,7 @@ const PAIRS: &[(&str, Program, Program)] = &[
     ("rows", |x, _, rows| x.tanh().take(rows, 0), |x, _, rows| x.take(rows, 0).tanh()),
     ("columns", |x, _, rows| x.tanh().take(rows, 1), |x, _, rows| x.take(rows, 1).tanh()),
     (
-        "a box that begins where the program says",
+        "a box at a dynamic start",
         |x, i, _| x.cos().dynamic_slice(&[i, i + 1], [2, 3]),
         |x, i, _| x.dynamic_slice(&[i, i + 1], [2, 3]).cos(),
     ),
@@ -50,7 +50,7 @@ const PAIRS: &[(&str, Program, Program)] = &[
         |x, i, _| (x.index(i) * x.index(0)).sin(),
     ),
     (
-        "a row of what was reshaped",
+        "a row of a reshaped array",
         |x, i, _| x.sin().reshape([60, 4]).index(i),
         |x, i, _| x.reshape([60, 4]).index(i).sin(),
     ),

@@ -128,14 +128,14 @@ fn passes_and_backends_name_no_primitive() {
             }
         }
     }
-    assert_eq!(wrong, [""; 0], "what a primitive knows, it says through its rules");
+    assert_eq!(wrong, [""; 0], "passes use the rules of a primitive, not its name");
 }
 
 #[test]
 fn every_file_has_a_module_doc() {
     let mute: Vec<String> =
         files("rs").iter().filter(|f| !read(f).starts_with("//! ")).map(|f| show(f)).collect();
-    assert_eq!(mute, [""; 0], "a source file opens with `//!` and what it is about");
+    assert_eq!(mute, [""; 0], "a source file begins with a `//!` comment about its subject");
 }
 
 #[test]

@@ -138,7 +138,11 @@ fn many_steps_start_without_a_wait() {
     steps(1000);
     assert_eq!(client.transfers(), before);
     assert!(client.executions_in_flight() <= 33);
-    assert_eq!(device.programs(), 2, "one that keeps its arguments, and one that takes them over");
+    assert_eq!(
+        device.programs(),
+        2,
+        "one that borrows its arguments, and one that takes them over"
+    );
     let norm = xla::download(&resident).unwrap()[0].w.to_vec::<f64>().unwrap();
     assert!(norm.iter().all(|w| w.is_finite()));
 }

@@ -174,7 +174,7 @@ fn element_accesses_cost_elements() {
         (work(&m, of.function), kept - 8 * (1 + size))
     };
     let (less, kept) = cost(8, 4096);
-    assert!(kept <= 2 * 8 * 8, "{kept} bytes are kept of 8 iterations");
+    assert!(kept <= 2 * 8 * 8, "{kept} bytes are saved for 8 iterations");
     assert!(less <= 3 * 4096 + 40 * 8, "{less} elements are computed");
     assert_eq!(cost(64, 4096).0 - less, cost(64, 128).0 - cost(8, 128).0);
 }

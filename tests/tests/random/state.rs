@@ -178,7 +178,7 @@ fn pairs() -> Vec<(&'static str, F, F)> {
         }
     );
     pair!(
-        "what is read is what it was",
+        "a read returns the value at the time of the read",
         |x: Var| {
             let r = Ref::new(x);
             let before = r.get();
@@ -188,7 +188,7 @@ fn pairs() -> Vec<(&'static str, F, F)> {
         |x: Var| (fori_loop(3, |(_, r): (Var, Var)| r * x + 0.5, x) * x).sum()
     );
     pair!(
-        "outlined readers read what it is when they are called",
+        "outlined readers read the value at the time of the call",
         |x: Var| {
             let r = Ref::new(x);
             let read = outline(|y: Var| (r.get() * y).sin());
@@ -226,7 +226,7 @@ fn pairs() -> Vec<(&'static str, F, F)> {
         }
     );
     pair!(
-        "a switch of three, of which two write different things",
+        "a switch of three branches, two of which write different values",
         |x: Var| {
             let (a, b) = (Ref::new(x), Ref::new(x.cos()));
             let iteration = |i: Var| {

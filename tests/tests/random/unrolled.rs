@@ -400,7 +400,7 @@ fn pairs() -> Vec<(&'static str, F, F)> {
         }
     );
     pair!(
-        "places that data choose",
+        "dynamic positions",
         |x: Var| scan(
             |(c, e): (Var, Var)| {
                 let i = (e * 3.0).floor().convert(Dtype::I64).abs().rem(4);
@@ -424,7 +424,7 @@ fn pairs() -> Vec<(&'static str, F, F)> {
         }
     );
     pair!(
-        "iterations that a value counts",
+        "a dynamic trip count",
         |x: Var| fori_loop(number(4), |(i, c): (Var, Var)| (c * x.index(i)).sin() + c * x, x).sum(),
         |x: Var| {
             let mut c = x;
@@ -435,7 +435,7 @@ fn pairs() -> Vec<(&'static str, F, F)> {
         }
     );
     pair!(
-        "no iteration, and one, that a value counts",
+        "dynamic trip counts 0 and 1",
         |x: Var| {
             let iteration = |(_, c): (Var, Var)| c.sin() * x;
             fori_loop(number(-2), iteration, fori_loop(number(1), iteration, x)).sum()
@@ -526,7 +526,7 @@ fn pairs() -> Vec<(&'static str, F, F)> {
         }
     );
     pair!(
-        "a loop in a side that data choose",
+        "a loop in a side of a dynamic branch",
         |x: Var| {
             let iteration = |(i, c): (Var, Var)| {
                 let small = |c: Var| c.dot(c).lt(9.0);

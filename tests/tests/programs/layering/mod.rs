@@ -87,18 +87,18 @@ fn rooms_are_in_order() {
         let rooms: BTreeSet<&str> = inside.map(room).collect();
         let order: Vec<&str> = order.split(' ').collect();
         let listed: BTreeSet<&str> = order.iter().copied().collect();
-        assert_eq!(rooms, listed, "{name}/{folder}: the rooms, and those in the order");
+        assert_eq!(rooms, listed, "{name}/{folder}: the entries, and those in the order");
         let back = back(&of.arrows(), folder, &order);
         against.extend(back.into_iter().map(|(from, to)| (name, from, to)));
     }
     let known = |(a, b, c): &(&str, String, String)| AGAINST.contains(&(*a, b, c));
     wrong.extend(against.iter().filter(|arrow| !known(arrow)).map(|arrow| format!("{arrow:?}")));
-    assert_eq!(wrong, [""; 0], "these files need what comes after them in the order of rooms");
+    assert_eq!(wrong, [""; 0], "these files import from later entries in the order");
     let stale = AGAINST.iter().filter(|(a, b, c)| {
         let arrow = (*a, (*b).to_owned(), (*c).to_owned());
         !against.contains(&arrow)
     });
-    assert_eq!(stale.collect::<Vec<_>>(), [&("", "", ""); 0], "exceptions that are none any more");
+    assert_eq!(stale.collect::<Vec<_>>(), [&("", "", ""); 0], "exceptions that no longer apply");
 }
 
 #[test]
