@@ -69,7 +69,7 @@
 //! streamed entries            8          8
 //! stream requests             1          1
 //! layers                      1          1
-//! lines moved: 6, as the paper counts 5; left to write: 2
+//! lines moved: 6, by the paper's count 5; left to write: 2
 //! bytes: input 128, output 128, tape 64
 //! energy: 97280
 //! ");
