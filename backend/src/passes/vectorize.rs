@@ -6,8 +6,8 @@
 //! A folding loop has a partial value for each element of two vectors of 512 bits, or of one vector if its body is
 //! long. A loop that calls a function with an 8-lane version has eight lanes.
 //!
-//! Folds of integers and truths have lanes as folds of floats have: their results are the same in any order, so whether
-//! any element of a mask is true is found many elements at a time.
+//! Folds of integers and bools have lanes, too: their results are the same in any order. So `any` of a mask is computed
+//! many elements at a time.
 //!
 //! Lanes are worth their cost if enough of the body has vector instructions. Any loop of a nest can be chosen. Usually
 //! the innermost loop is chosen. For rows of three elements, it is the loop over the rows, whose body then contains
@@ -53,8 +53,8 @@ const SCALAR_FACTORS: LaneFactors = &[(8, 4), (24, 2), (usize::MAX, 1)];
 /// The smallest trip count for which an inner loop gets lanes of its own.
 const SMALL: usize = 8;
 
-/// The gain of a fold of integers or truths: the lanes wait for one another only behind the loop, and their number
-/// does not affect the result.
+/// The gain of a fold of integers or bools: partial values are combined only after the loop, and their number does not
+/// affect the result.
 const FOLD: i64 = 4;
 
 /// Chooses the lanes of every loop of a kernel. Returns whether the lanes of any loop changed.

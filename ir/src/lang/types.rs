@@ -90,21 +90,8 @@ impl fmt::Display for Dtype {
 }
 
 /// The extents of an array, outermost axis first. Derefs to a slice.
-#[derive(Eq, Hash, Debug, Default, PartialOrd, Ord)]
-#[expect(
-    clippy::derived_hash_with_manual_eq,
-    reason = "shapes are equal if their slices are, as derived"
-)]
+#[derive(PartialEq, Eq, Hash, Debug, Default, PartialOrd, Ord)]
 pub struct Shape(SmallVec<[usize; 4]>);
-
-impl PartialEq for Shape {
-    /// Each call of a compiled program compares the shapes of its arguments. For a few extents, a loop takes less time
-    /// than the call of `memcmp` that the derived comparison makes.
-    #[inline]
-    fn eq(&self, other: &Shape) -> bool {
-        self.len() == other.len() && self.iter().zip(other.iter()).all(|(x, y)| x == y)
-    }
-}
 
 impl Clone for Shape {
     /// Each call of a compiled program clones the shapes of its results. `SmallVec::from_slice` copies the memory at

@@ -381,7 +381,7 @@ impl Flatten<'_> {
 impl Flatten<'_> {
     /// Emits the first position of the extremum along a long axis, `min { i : x[i] = max x }` (or `min x`), as two
     /// vectorized reductions: the extremum, then the smallest position. If there is a nan, the position is that of the
-    /// first nan. The extremum of truths is known, so one reduction looks for it: `min { i : x[i] }`, or 0 if there is
+    /// first nan. The extremum of bools is known, so one reduction suffices: `min { i : x[i] }`, or 0 if there is
     /// none.
     fn search(
         &mut self,

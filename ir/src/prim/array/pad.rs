@@ -81,7 +81,7 @@ impl FilledView for Pad {
                 "∂(x, fill): pad of t by the tangent of the fill; its transpose slices, and sums \
                  the cotangents of filled elements"
                     .into(),
-            edges: "negative low and high crop elements, among them the interior fill".into(),
+            edges: "negative low and high crop elements after the interior fill is inserted".into(),
         }
     }
 

@@ -9,8 +9,8 @@ use tapeloom_ir::Code;
 const LEAST_WORK: usize = 128;
 
 /// Returns the work of one execution of a statement for one element. A statement counts 1. Without SIMD code, a library
-/// function is called for each element, so it counts twice its flops; and integers and truths have no vectors, so a
-/// fold of them counts 4.
+/// function is called for each element, so it counts twice its flops; and a fold of integers
+/// or bools runs one element at a time, so it counts 4.
 fn work(k: &Kernel, stmt: &Stmt) -> usize {
     match (stmt.shape().code, stmt) {
         (Some(Code::Library(library)), _) => 2 * library.flops.max(1) as usize,

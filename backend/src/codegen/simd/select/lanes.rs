@@ -243,7 +243,7 @@ impl Select<'_> {
         n: usize,
         x: &Val,
     ) -> Result<Val, Refused> {
-        let Some(lane) = lane(dtype) else { return self.combine_truths(code, n, x) };
+        let Some(lane) = lane(dtype) else { return self.combine_bools(code, n, x) };
         self.uniform = false;
         let mut regs: Vec<Reg> = x.regs.to_vec();
         if planted(Fault::LaneOrder) && regs.len() > 1 {
@@ -274,9 +274,9 @@ impl Select<'_> {
         Ok(Val::one(to))
     }
 
-    /// Folds the partial values of a truth like [`Self::combine`]. Masks have no halves, so the last one becomes integers
-    /// with all bits set or none.
-    fn combine_truths(&mut self, code: Code, n: usize, x: &Val) -> Result<Val, Refused> {
+    /// Folds the partial values of a bool like [`Self::combine`]. A mask cannot be halved, so the last one is converted to
+    /// integers with all bits set or none.
+    fn combine_bools(&mut self, code: Code, n: usize, x: &Val) -> Result<Val, Refused> {
         let of_integers = match code {
             Code::And | Code::Min | Code::Mul => Code::And,
             Code::Or | Code::Max | Code::Add => Code::Or,
@@ -289,7 +289,7 @@ impl Select<'_> {
         for other in rest {
             mask = self.truth(code, mask, *other)?;
         }
-        // A mask of so many elements belongs to integers of this size.
+        // The width of the integers whose vectors have `n` elements, as many as the mask.
         let (lane, dtype) = match n * Lane::I64.bytes() <= self.vector_bytes {
             true => (Lane::I64, Dtype::I64),
             false => (Lane::I32, Dtype::I32),
