@@ -132,7 +132,9 @@ fn kernel(
     copied.extend(region_operands::copied(&graph));
     copied.extend(war_order::copied(&graph, &unit.donation));
     graph.copy_operands(&copied.into_iter().collect::<Vec<_>>());
-    arranged_copies::insert(&mut graph);
+    if arranged_copies::insert(&mut graph) {
+        graph = graph.without_dead_nodes();
+    }
     let f = module.function(unit.function);
     let params: Vec<ArrayType> =
         f.all_params().map(|p| build::array(&f.types[p])).collect::<Result<_, _>>()?;

@@ -25,6 +25,15 @@ fn programs() -> Vec<(&'static str, Program, Vec<Vec<usize>>)> {
             vec![vec![16; 4], vec![16; 4]],
         ),
         (
+            "an operand that is computed with its batch axis outermost, and one that another node reads, too",
+            |x| {
+                let (near, far) = (x[0].expand_dims(1) - x[1], x[0].expand_dims(1) * x[1]);
+                let products = [near, far].map(|y| einsum("kij,nkj->nki", &[x[2], y]));
+                vec![products[0], products[1], far.sum_axis(2)]
+            },
+            vec![vec![64, 16], vec![16, 16], vec![16; 3]],
+        ),
+        (
             "heads of attention, merged",
             |x| vec![einsum("bhqk,bkhd->bqhd", &x)],
             vec![vec![2, 4, 24, 24], vec![2, 24, 4, 24]],

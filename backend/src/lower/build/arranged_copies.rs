@@ -15,6 +15,17 @@
 //!
 //! The pass makes a copy only if this reduces the estimated work to the fraction `LESS`. The number of elements of a
 //! copy is at most `COPIED` times that of the product's arrays, or `SMALL`.
+//!
+//! An elementwise operand whose batch axis is not outermost has the rows of one product far apart in memory. If the rows
+//! are short, such an operand is copied, too. The loop that computes the elements also stores the copy. If no other node
+//! reads the elements, and the operands of the elementwise node are in memory, there is no copy: the node itself gets
+//! the new order of axes.
+//!
+//! ```text
+//! x[n,k,j] = a[n,j] - b[k,j],    y[k,i,n] = Σ_j w[k,i,j] x[n,k,j]
+//!
+//! x'[k,n,j] = a[n,j] - b[k,j]
+//! ```
 
 use crate::lower::graph::{Graph, Movement, Node, NodeId, NodeKind, Source};
 use crate::lower::operands::blas_select::{plan, product, worthwhile};
@@ -25,7 +36,7 @@ use cranelift_entity::SecondaryMap;
 use smallvec::SmallVec;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::{AxisMap, Piece};
-use tapeloom_ir::{ArrayType, Dtype, OrderedMap};
+use tapeloom_ir::{ArrayType, Dtype, OrderedMap, OrderedSet};
 
 /// A copy of operand `slot` of `node`. Axis i of the copy is axis `order[i]` of the operand.
 struct Arranged {
@@ -55,6 +66,14 @@ const RESULT: f64 = 16.0;
 const CALL: f64 = 2000.0;
 const COPY: f64 = 32.0;
 
+/// In an operand whose batch axis is not the outermost axis, the rows of one product are apart in memory. If a row has at
+/// most this number of bytes, and the distance between rows is at least `APART` rows, packing is as slow as at strides.
+const SHORT_ROW: usize = 128;
+const APART: i64 = 4;
+/// The smallest number of elements of a row that is written in another order than it would be without the product. The
+/// loop over fewer elements has no vector lanes.
+const LEAST_ROW: usize = 8;
+
 // Estimated work of one multiply-add in a loop nest, in the same unit. A sum of at most `FEW_TERMS` terms accumulates
 // in a register (`SHORT_NEST`). A longer sum may accumulate in memory (`NEST`).
 const FEW_TERMS: usize = 64;
@@ -62,17 +81,19 @@ const SHORT_NEST: f64 = 4.0;
 const NEST: f64 = 16.0;
 
 /// Inserts the copies that save work. A product reads its copy through a view with the inverse order of axes. Equal
-/// copies of one node are shared.
-pub(crate) fn insert(graph: &mut Graph) {
+/// copies of one node are shared. Returns whether there are any; the graph may then have dead nodes.
+pub(crate) fn insert(graph: &mut Graph) -> bool {
     let copies: Vec<Arranged> =
         graph.nodes.keys().filter_map(|id| profitable_copies(graph, id)).flatten().collect();
     if copies.is_empty() {
-        return;
+        return false;
     }
+    let in_order = computed_in_order(graph, &copies);
     // Copies must precede the nodes that read them, so rebuild the list of nodes in order.
     let old = std::mem::take(&mut graph.nodes);
     let mut new: SecondaryMap<NodeId, Option<NodeId>> = SecondaryMap::new();
     let mut next = copies.iter().peekable();
+    let mut moved_in_order = OrderedSet::default();
     let mut known: OrderedMap<(NodeId, &[usize]), NodeId> = OrderedMap::default();
     for (id, mut node) in old {
         for s in &mut node.operands {
@@ -91,18 +112,80 @@ pub(crate) fn insert(graph: &mut Graph) {
                 if planted(Fault::ArrangedAxes) {
                     inverse.clone_from(order);
                 }
-                let ordered = permuted(graph, source, order);
-                let copy = graph.copy(Source::Node(ordered));
+                let copy = match moved_in_order.contains(&source) {
+                    true => reordered(graph, source, order),
+                    false => {
+                        let ordered = permuted(graph, source, order);
+                        graph.copy(Source::Node(ordered))
+                    }
+                };
                 permuted(graph, copy, &inverse)
             });
             known.insert((source, order), read);
             node.operands[*slot] = Source::Node(read);
         }
-        new[id] = Some(graph.nodes.push(node));
+        let moved = graph.nodes.push(node);
+        new[id] = Some(moved);
+        if in_order.contains(&id) {
+            moved_in_order.insert(moved);
+        }
     }
     for r in &mut graph.results {
         *r = new[*r].unwrap_or(*r);
     }
+    true
+}
+
+/// Returns the elementwise nodes that are computed in the order of a copy instead of being copied. All readers of such a
+/// node read the same copy, and all its operands are in memory, so that the node shares its loops with none of them.
+fn computed_in_order(graph: &Graph, copies: &[Arranged]) -> OrderedSet<NodeId> {
+    let read: OrderedMap<(NodeId, usize), &Vec<usize>> =
+        copies.iter().map(|copy| ((copy.node, copy.slot), &copy.order)).collect();
+    let mut orders: SecondaryMap<NodeId, Option<&Vec<usize>>> = SecondaryMap::new();
+    let mut others: SecondaryMap<NodeId, bool> = SecondaryMap::new();
+    for r in &graph.results {
+        others[*r] = true;
+    }
+    for (id, node) in &graph.nodes {
+        for (slot, source) in node.operands.iter().enumerate() {
+            let Some(source) = source.node() else { continue };
+            match (read.get(&(id, slot)).copied(), orders[source]) {
+                (Some(new), None) => orders[source] = Some(new),
+                (Some(new), Some(old)) if new == old => {}
+                _ => others[source] = true,
+            }
+        }
+    }
+    let in_memory = |source: &Source| {
+        let Some(mut id) = source.node() else { return true };
+        while graph.nodes[id].kind.is_movement() {
+            match graph.nodes[id].operands[..] {
+                [Source::Node(from)] => id = from,
+                _ => return false,
+            }
+        }
+        let fuses = |kind: &NodeKind| matches!(kind, NodeKind::Map(_) | NodeKind::Reduce { .. });
+        !fuses(&graph.nodes[id].kind)
+    };
+    let alone = |id: NodeId| {
+        let Node { kind, operands, ty, .. } = &graph.nodes[id];
+        let alike =
+            operands.iter().all(|s| s.node().is_none_or(|n| graph.nodes[n].ty.shape == ty.shape));
+        matches!(kind, NodeKind::Map(_)) && alike && operands.iter().all(in_memory)
+    };
+    graph.nodes.keys().filter(|id| orders[*id].is_some() && !others[*id] && alone(*id)).collect()
+}
+
+/// Adds an elementwise node whose axis i is axis `order[i]` of the elementwise node `of`.
+fn reordered(graph: &mut Graph, of: NodeId, order: &[usize]) -> NodeId {
+    let mut node = graph.nodes[of].clone();
+    for s in &mut node.operands {
+        if let Source::Node(n) = s {
+            *n = permuted(graph, *n, order);
+        }
+    }
+    node.ty.shape = order.iter().map(|axis| node.ty.shape[*axis]).collect();
+    graph.nodes.push(node)
 }
 
 /// Adds a view of a node whose axis i is the node's axis `order[i]`.
@@ -133,7 +216,7 @@ fn profitable_copies(graph: &Graph, id: NodeId) -> Option<Vec<Arranged>> {
     let doubled = scale(node.ty.dtype);
     let nest = if extents.k <= FEW_TERMS { SHORT_NEST } else { NEST };
     let mut now = match plan(graph, id) {
-        Some(in_place) => work(&in_place),
+        Some(in_place) => work(graph, &in_place),
         None => nest * doubled * size(id) as f64 * extents.k as f64,
     };
     let mut copies: Vec<Arranged> = Vec::new();
@@ -142,7 +225,7 @@ fn profitable_copies(graph: &Graph, id: NodeId) -> Option<Vec<Arranged>> {
             let (order, copy) = arrangement(graph, id, slot, &both)?;
             let elements = copy.shape.elements();
             let pair = if slot == 0 { [&copy, &both[1]] } else { [&both[0], &copy] };
-            let calls = work(&product(graph, id, pair)?);
+            let calls = work(graph, &product(graph, id, pair)?);
             let total = calls + COPY * doubled * elements as f64;
             let pays = elements <= most && total <= LESS * now;
             pays.then_some((total, calls, copy, Arranged { node: id, slot, order }))
@@ -161,14 +244,23 @@ fn scale(dtype: Dtype) -> f64 {
     if dtype == Dtype::F64 { 2.0 } else { 1.0 }
 }
 
-fn work(p: &Product) -> f64 {
+fn work(graph: &Graph, p: &Product) -> f64 {
     let calls: f64 = p.batch.iter().map(|axis| axis.0 as f64).product();
-    let [m, n, k] = [p.m, p.n, p.k].map(|extent| extent as f64);
-    let packed = |x: &NodeMatrix| {
-        let adjacent = x.row.abs() == 1 || x.column.abs() == 1;
-        if adjacent { PACKED } else { PACKED_AT_STRIDES }
+    let packed = |x: &NodeMatrix, rows: usize, columns: usize| {
+        let (row, step) = match (x.row.abs(), x.column.abs()) {
+            (1, step) => (rows, step),
+            (step, 1) => (columns, step),
+            _ => return PACKED_AT_STRIDES,
+        };
+        let short = row >= LEAST_ROW && row * p.dtype.bytes() <= SHORT_ROW;
+        let apart = short && step >= APART * row as i64;
+        // The nest that computes an array can as well write it in another order; any other array needs a copy.
+        let computed = matches!(graph.nodes[x.node].kind, NodeKind::Map(_));
+        if apart && computed { PACKED_AT_STRIDES } else { PACKED }
     };
-    let elements = m * n * k + packed(&p.lhs) * m * k + packed(&p.rhs) * k * n + RESULT * m * n;
+    let (lhs, rhs) = (packed(&p.lhs, p.m, p.k), packed(&p.rhs, p.k, p.n));
+    let [m, n, k] = [p.m, p.n, p.k].map(|extent| extent as f64);
+    let elements = m * n * k + lhs * m * k + rhs * k * n + RESULT * m * n;
     calls * (CALL + scale(p.dtype) * elements)
 }
 
