@@ -2,7 +2,8 @@
 //! programs.
 //!
 //! This file is not generic, so it is compiled once. Arguments are passed as [`CallArgs`], closures as [`Closure`]s
-//! from handles to handles, and results are returned as leaves with a form.
+//! from handles to handles, and results are returned as leaves with a form. Only the functions that each call of a
+//! compiled program runs are `#[inline]`: they are short, and this crate may be compiled with few optimisations.
 
 use super::explain::{self, Explanation, Loops, Product};
 use super::program::{self, Engine, Program, Seen};
@@ -90,10 +91,12 @@ struct Link {
 }
 
 impl Programs {
+    #[inline]
     fn iter(&self) -> impl Iterator<Item = &Link> {
         std::iter::successors(self.next(), |link| link.rest.next())
     }
 
+    #[inline]
     fn next(&self) -> Option<&Link> {
         self.first.get().map(|link| &**link)
     }
@@ -164,6 +167,7 @@ impl Entry {
     }
 
     /// Returns whether this program was compiled for arguments of this form and these types, with these ones donated.
+    #[inline]
     fn takes(&self, given: &dyn CallArgs, leaves: &TensorRefs<'_>, donated: &[bool]) -> bool {
         self.types.len() == leaves.len()
             && *self.donated == *donated
@@ -172,6 +176,7 @@ impl Entry {
     }
 
     /// Runs the program, and appends the leaves of the results to `results`.
+    #[inline]
     pub(super) fn run(
         &self,
         leaves: &TensorRefs<'_>,
@@ -185,6 +190,7 @@ impl Entry {
     }
 
     /// Runs the program, and writes the leaves of the results to `results`, which has one tensor for each leaf.
+    #[inline]
     pub(super) fn run_into(
         &self,
         leaves: &TensorRefs<'_>,
@@ -211,6 +217,7 @@ impl Entry {
 
     /// Appends the program's operands, arguments and captured tensors, to `out`. Appending to the caller's list
     /// makes a call a tenth faster than returning a list, which would be moved.
+    #[inline]
     fn operands<'a>(&'a self, leaves: &'a TensorRefs<'_>, out: &mut SmallVec<[&'a Tensor; 8]>) {
         leaves.iter().for_each(|t| out.push(t));
         self.tensors.iter().for_each(|t| out.push(t));
@@ -218,6 +225,7 @@ impl Entry {
 
     /// Runs the program, and appends the leaves of the results to `results`. Returns the form of the results; an error if
     /// the program was compiled for arguments of another form or of other types.
+    #[inline]
     pub(super) fn call(
         &self,
         given: &dyn CallArgs,
@@ -231,6 +239,7 @@ impl Entry {
     }
 
     /// Returns an error if the program was compiled for arguments of another form or of other types.
+    #[inline]
     pub(super) fn check(
         &self,
         given: &dyn CallArgs,
@@ -253,6 +262,7 @@ impl Entry {
     }
 
     /// Returns the tree structure (form) of the results.
+    #[inline]
     pub(super) fn output(&self) -> &Form {
         &self.output
     }
@@ -358,6 +368,7 @@ impl Core {
 
     /// Runs the program for these arguments, and compiles it first if necessary. Appends the leaves of the results to
     /// `results`, and returns their form.
+    #[inline]
     pub(super) fn call(
         &self,
         given: &dyn CallArgs,
@@ -574,6 +585,7 @@ impl Core {
 
     /// Returns the program for these arguments, of which the `donated` ones are donated. If there is none yet, compiles
     /// it. The list is searched linearly, because most closures are called with few kinds of arguments.
+    #[inline]
     pub(super) fn program(
         &self,
         given: &dyn CallArgs,

@@ -109,6 +109,7 @@ impl Program {
     }
 
     /// Runs the program, and appends its results to `results`.
+    #[inline]
     pub(super) fn run(
         &self,
         args: &[&Tensor],
@@ -126,6 +127,7 @@ impl Program {
     }
 
     /// Runs the program, and writes its results to `results`, one tensor for each result.
+    #[inline]
     pub(super) fn run_into(
         &self,
         args: &[&Tensor],

@@ -62,9 +62,11 @@ impl<A: Tree<Var>, T: Args<A> + ?Sized> Args<A> for &T {
 
 impl Args<Var> for Tensor {
     fn structure(&self) {}
+    #[inline]
     fn matches(&self, (): &()) -> bool {
         true
     }
+    #[inline]
     fn tensors<'a>(&'a self, out: &mut TensorRefs<'a>) {
         out.push(Cow::Borrowed(self));
     }
@@ -77,9 +79,11 @@ macro_rules! leaf_data {
     ($({$($generics:tt)*} $t:ty, $x:ident => $tensor:expr;)*) => {$(
         impl<$($generics)*> Args<Var> for $t {
             fn structure(&self) {}
+            #[inline]
             fn matches(&self, (): &()) -> bool {
                 true
             }
+            #[inline]
             fn tensors<'a>(&'a self, out: &mut TensorRefs<'a>) {
                 let $x = self;
                 out.push(Cow::Owned($tensor));
