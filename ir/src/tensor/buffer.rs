@@ -55,8 +55,9 @@ struct Place {
 }
 
 impl Place {
-    fn is_large(self) -> bool {
-        self.lines * size_of::<Line>() >= LARGE_BYTES
+    /// Returns whether the memory is kept when the buffer is dropped.
+    fn is_recycled(self) -> bool {
+        self.lines * size_of::<Line>() >= recycled::LEAST_BYTES
     }
 }
 
@@ -72,16 +73,17 @@ impl Fresh {
         Fresh::cleared(lines).or_else(|| has_room(lines).then(|| Fresh::known(lines)))
     }
 
-    /// Returns large memory of a dropped buffer, if some of this size was kept.
+    /// Returns the memory of a dropped buffer, if some of this size was kept.
+    #[inline]
     fn recycled(lines: usize) -> Option<Fresh> {
-        if lines * size_of::<Line>() < LARGE_BYTES {
+        if lines * size_of::<Line>() < recycled::LEAST_BYTES {
             return None;
         }
-        let (words, first) = recycled::take(large_words(lines))?;
+        let (words, first) = recycled::take(words_of(lines))?;
         Some(Fresh { words, place: Place { first, lines } })
     }
 
-    /// Returns large memory of a dropped buffer as [`Fresh::recycled`] does, filled with zeros.
+    /// Returns the memory of a dropped buffer as [`Fresh::recycled`] does, filled with zeros.
     fn cleared(lines: usize) -> Option<Fresh> {
         let mut fresh = Fresh::recycled(lines)?;
         fresh.lines().fill(MaybeUninit::zeroed());
@@ -103,8 +105,7 @@ impl Fresh {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         let large = lines * size_of::<Line>() >= LARGE_BYTES;
         let skipped = if large { NEXT.fetch_add(STEP, Ordering::Relaxed) % PAGE } else { 0 };
-        // Allocate one more line, since the memory may begin in the middle of a cache line.
-        let words = allocate(if large { large_words(lines) } else { (lines + 1) * WORDS });
+        let words = allocate(words_of(lines));
         let before = words.as_ptr().addr() / size_of::<u64>() % WORDS;
         let first = skipped * WORDS + (WORDS - before) % WORDS;
         debug_assert!(first + lines * WORDS <= words.len());
@@ -191,11 +192,11 @@ impl Buffer {
     }
 }
 
-/// Stores large memory for the next buffer of the same size, instead of freeing it.
+/// Keeps memory for the next buffer of the same size, instead of freeing it, unless it is small.
 impl Drop for Buffer {
     #[inline]
     fn drop(&mut self) {
-        if self.place.is_large() && Arc::get_mut(&mut self.words).is_some() {
+        if self.place.is_recycled() && Arc::get_mut(&mut self.words).is_some() {
             recycled::keep(std::mem::take(&mut self.words), self.place.first);
         }
     }
@@ -214,11 +215,12 @@ impl Deref for Buffer {
     }
 }
 
-/// Returns the number of words that are allocated for `lines` cache lines of a large buffer: a page more, in which the
-/// buffer begins at a varying offset, and a line, as the memory may begin in the middle of one. So buffers of equal size
-/// have equal numbers of words, and can take each other's memory.
-fn large_words(lines: usize) -> usize {
-    (lines + PAGE + 1) * WORDS
+/// Returns the number of words that are allocated for `lines` cache lines: a line more, as the memory may begin in the
+/// middle of one. A large buffer has a page more, in which it begins at a varying offset. So buffers of equal size have
+/// equal numbers of words, and can take each other's memory.
+fn words_of(lines: usize) -> usize {
+    let page = if lines * size_of::<Line>() >= LARGE_BYTES { PAGE } else { 0 };
+    (lines + page + 1) * WORDS
 }
 
 /// Returns whether an allocation of `lines` cache lines would succeed. Tries it only from `HUGE` bytes on; below,

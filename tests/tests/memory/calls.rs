@@ -83,9 +83,15 @@ fn check(w: &Tensor, x: &Tensor, predict: impl Fn(Var, Var) -> Var + Copy + 'sta
     assert_eq!(addresses(&last), memory);
     assert_eq!((&last.w, &last.b), (&model.w, &model.b));
 
-    // For comparison: a step without given memory allocates all results.
-    let (_, most) = Counting::most(|| step.call((&model, x)).unwrap());
-    assert!(most > 3 * w.elements() * 4, "{most}");
+    // For comparison: a step without given memory allocates all results, once the memory of dropped tensors is used up.
+    let mut held = Vec::new();
+    let allocates = (0..100).any(|_| {
+        let (results, most) = Counting::most(|| step.call((&model, x)).unwrap());
+        held.push(results);
+        most > 3 * w.elements() * 4
+    });
+    assert!(allocates, "{} calls allocated no results", held.len());
+    drop(held);
     let mut other = init.call((w, &b)).unwrap();
     for _ in 0..5 {
         other = step.call((&other, x)).unwrap().1;
