@@ -3,9 +3,10 @@
 //! Backends fuse elementwise primitives, views and the reductions that consume them into one loop nest. So a value that
 //! is used inside one nest costs its arithmetic only; a value that crosses nests, or goes into a contraction by the
 //! matrix library, a scatter or a call, is written once and read by each reader. A view is never written: its readers
-//! read its operand. A test compares the bytes with those of the lowered examples. The cost of an operation per element
-//! is in the table of codes ([`tapeloom_ir::Code::row`]), the part of a primitive in loop nests is its [`Placement`],
-//! and [`FLOPS_PER_BYTE`] weighs arithmetic against traffic.
+//! read its operand. A value of few cheap operations is not written either: each reader computes it. An update of an
+//! updated array writes its own elements only. A test compares the bytes with those of the lowered examples. The cost of
+//! an operation per element is in the table of codes ([`tapeloom_ir::Code::row`]), the part of a primitive in loop nests
+//! is its [`Placement`], and [`FLOPS_PER_BYTE`] weighs arithmetic against traffic.
 //!
 //! ```text
 //! %2: f64[1000] = exp %0          // 16 flops an element; one reader, in the same nest: no traffic
@@ -92,8 +93,8 @@ pub(crate) fn work_of(
 /// The role of an equation in loop nests, as far as it decides about memory traffic.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Part {
-    /// A view of one array: readers of the result read the operand instead. If the readers need the operand in memory,
-    /// the operand is stored.
+    /// A view of one array, or an array of indices: readers of the result read the operand, or compute the index. If the
+    /// readers of a view need an array in memory, the operand is stored.
     View,
     /// Any other equation.
     Own {
@@ -110,6 +111,7 @@ impl Part {
         let shape = |i: usize| operands.get(i).and_then(|o| o.ty.as_array()).map(|a| &a.shape);
         match lowering {
             Lowering::View { .. } | Lowering::Reshape if operands.len() == 1 => Part::View,
+            Lowering::Iota { .. } => Part::View,
             // A fold over the innermost axes can run inside of its reader's loops over the other axes.
             Lowering::Reduce { axes, .. } => {
                 let rank = shape(0).map_or(0, |shape| shape.len());
@@ -262,6 +264,43 @@ pub(crate) fn local(
     flops + 2.0 * FLOPS_PER_BYTE * moved
 }
 
+/// Returns whether an equation returns its first operand with some elements overwritten.
+fn is_update(lowering: &Lowering) -> bool {
+    matches!(lowering, Lowering::DynamicUpdateSlice | Lowering::Scatter { .. })
+}
+
+/// The largest numbers of cheap operations and of arrays with which a value that several nests read is computed in each
+/// of them instead of being stored. Lowering decides by these numbers, too (`recomputed_operations` and
+/// `recomputed_loads` of the machine model).
+const RECOMPUTED: (u32, u32) = (3, 2);
+
+/// Returns, for each value, whether every nest that reads it computes it: a few cheap operations on few arrays.
+fn recomputed(module: &Module, f: &Function) -> SecondaryMap<ValueId, bool> {
+    // The numbers of operations and loads that compute one element of a value. A stored value is one load.
+    let mut work: SecondaryMap<ValueId, (u32, u32)> = SecondaryMap::with_default((0, 1));
+    let mut cheap = SecondaryMap::with_capacity(f.types.len());
+    for e in &f.equations {
+        let lowering = e.lower(module, f);
+        let own = match &lowering {
+            Lowering::View { .. } | Lowering::Reshape if e.operands.len() == 1 => 0,
+            Lowering::Iota { .. } => 0,
+            Lowering::Elementwise(code) if code.row().flops <= 2 => 1,
+            _ => continue,
+        };
+        let mut values: SmallVec<[ValueId; 3]> =
+            e.operands.iter().filter_map(|x| x.value()).collect();
+        values.dedup();
+        let all = values.iter().map(|v| work[*v]);
+        let (operations, loads) = all.fold((own, 0), |sum, x| (sum.0 + x.0, sum.1 + x.1));
+        let v = e.outputs[0];
+        if operations <= RECOMPUTED.0 && loads <= RECOMPUTED.1 {
+            work[v] = (operations, loads);
+            cheap[v] = own > 0;
+        }
+    }
+    cheap
+}
+
 /// Returns the cost of a function. A backward walk assigns each equation to the loop nest of its only reader; an
 /// equation with several readers is a nest of its own. Values that one nest writes and others read count as
 /// traffic.
@@ -273,6 +312,8 @@ fn program(module: &Module, f: &Function) -> Cost {
         nests: SmallVec<[(usize, f64); 2]>,
         /// Whether a reader needs the value in memory.
         memory: bool,
+        /// Whether a reader reads each element several times: a contraction in loops.
+        again: bool,
     }
     impl Readers {
         fn add(&mut self, nest: usize, most: f64) {
@@ -281,12 +322,24 @@ fn program(module: &Module, f: &Function) -> Cost {
                 None => self.nests.push((nest, most)),
             }
         }
+
+        /// Adds the readers of another value, each of which reads at most `all` bytes of this value.
+        fn through(&mut self, other: &Readers, all: f64) {
+            self.memory |= other.memory;
+            self.again |= other.again;
+            other.nests.iter().for_each(|(nest, most)| self.add(*nest, all.min(*most)));
+        }
     }
     let mut readers: SecondaryMap<ValueId, Readers> = SecondaryMap::with_capacity(f.types.len());
     let mut cost = Cost::default();
     let results: OrderedSet<ValueId> = f.results.iter().filter_map(|r| r.value()).collect();
     for v in &results {
         readers[*v].memory = true;
+    }
+    let recomputed = recomputed(module, f);
+    let mut updated: SecondaryMap<ValueId, bool> = SecondaryMap::new();
+    for e in f.equations.iter().filter(|e| is_update(&e.lower(module, f))) {
+        updated[e.outputs[0]] = true;
     }
     let count_traffic = |r: &Readers, ty: &Type, defined: bool, cost: &mut Cost| {
         let all = bytes(ty);
@@ -311,30 +364,60 @@ fn program(module: &Module, f: &Function) -> Cost {
             Part::View if results.contains(&e.outputs[0]) => (true, true),
             Part::View => {
                 let r = std::mem::take(&mut readers[e.outputs[0]]);
-                if let Some(x) = e.operands[0].value() {
-                    let of_x = &mut readers[x];
-                    of_x.memory |= r.memory;
-                    let all = bytes(&outputs[0]);
-                    r.nests.iter().for_each(|(nest, most)| of_x.add(*nest, all.min(*most)));
+                if let Some(x) = e.operands.first().and_then(|x| x.value()) {
+                    readers[x].through(&r, bytes(&outputs[0]));
+                }
+                continue;
+            }
+            Part::Own { .. } if e.outputs.iter().any(|v| recomputed[*v] && !readers[*v].memory) => {
+                let r = std::mem::take(&mut readers[e.outputs[0]]);
+                for x in e.operands.iter().filter_map(|x| x.value()) {
+                    readers[x].through(&r, f64::INFINITY);
                 }
                 continue;
             }
             Part::Own { takes, gives } => (takes, gives),
         };
         let mut nest = i;
+        // An update of the result of another update writes its elements into the memory of this result.
+        let in_place = e.operands.first().and_then(|x| x.value()).is_some_and(|x| updated[x]);
+        let updates = match lowering {
+            Lowering::DynamicUpdateSlice if in_place => Some(bytes(&types[1])),
+            Lowering::Scatter { .. } if in_place => Some(bytes(&types[2])),
+            _ => None,
+        };
+        if let Some(written) = updates {
+            cost.bytes += written;
+        }
+        let contracts = matches!(lowering, Lowering::Contract { .. });
+        let folds = contracts || matches!(lowering, Lowering::Reduce { .. });
+        let mut again = contracts && takes;
         for (v, ty) in e.outputs.iter().zip(&outputs) {
             let r = std::mem::take(&mut readers[*v]);
+            // A sum that is read several times is stored.
+            let gives = gives && !r.memory && !(r.again && folds);
             match r.nests.as_slice() {
-                [(one, _)] if gives && !r.memory && e.outputs.len() == 1 => nest = *one,
-                _ => count_traffic(&r, ty, true, &mut cost),
+                [(one, _)] if gives && e.outputs.len() == 1 => {
+                    nest = *one;
+                    again |= r.again;
+                }
+                _ => count_traffic(&r, ty, updates.is_none(), &mut cost),
             }
         }
         // A gather and a dynamic slice read only as many elements as their results have.
         let some = Placement::of(&lowering) == Placement::Element;
         for (k, v) in e.operands.iter().enumerate().filter_map(|(k, a)| Some((k, a.value()?))) {
             let r = &mut readers[v];
-            r.memory |= !takes;
-            r.add(nest, if some && k == 0 { bytes(&outputs[0]) } else { f64::INFINITY });
+            // Indices of a gather, a slice or an update may be computed where they are read.
+            let array = k == 0 || !some && !is_update(&lowering);
+            r.memory |= !takes && array;
+            r.again |= again;
+            let most = match updates {
+                _ if some && k == 0 => bytes(&outputs[0]),
+                Some(written) if k == 0 => written,
+                _ => f64::INFINITY,
+            };
+            r.add(nest, most);
         }
     }
     for p in f.all_params() {
