@@ -8,7 +8,7 @@
 
 use crate::symbol;
 use tapeloom_math as math;
-use tapeloom_math::PartedF32;
+use tapeloom_math::PartedIn;
 
 /// Exports the f64 and the f32 version of each function, and lists the names.
 macro_rules! functions {
@@ -41,8 +41,8 @@ fn of_number(n: i64, f: impl FnOnce(u32) -> f64) -> f64 {
 }
 
 functions! {
-    "lgamma"(x) = math::lgamma(x), f32 math::gamma_f32::LgammaF32::here_f32(x);
-    "digamma"(x) = math::digamma(x), f32 math::gamma_f32::DigammaF32::here_f32(x);
+    "lgamma"(x) = math::lgamma(x), f32 math::Lgamma::here(x);
+    "digamma"(x) = math::digamma(x), f32 math::Digamma::here(x);
     "erfc_inv"(x) = math::erfc_inv(x);
     "expi"(x) = math::expi(x);
     "nextafter"(x, y) = math::nextafter(x, y), f32 math::nextafter_f32(x, y);

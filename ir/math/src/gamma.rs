@@ -4,18 +4,16 @@
 //! The derivative of order n of a program that calls `lgamma` needs `polygamma` of order n - 1, so `polygamma`
 //! accepts every order.
 //!
-//! * `lgamma` comes from the `libm` crate, a port of Sun's fdlibm, except near its negative roots.
-//! * `digamma` follows the classical plan (Bernardo, "Algorithm AS 103", 1976;
-//!   Abramowitz & Stegun 6.3): reflect negative arguments, use the asymptotic
-//!   series from 10 on, and the recurrence `ψ(x + 1) = ψ(x) + 1/x` between. The
-//!   recurrence ends in `[1, 2]`, on a rational approximation that factors out
-//!   the positive root of ψ, so that relative accuracy survives next to the root.
+//! * `lgamma` and `digamma` of positive numbers are in [`gamma_f64`](super::gamma_f64) and [`gamma_f32`](super::gamma_f32).
+//! * `lgamma` of other numbers comes from the `libm` crate, a port of Sun's fdlibm, except near its negative roots.
+//! * `digamma` of negative numbers is reflected, except near its roots.
 //! * `polygamma` is `(-1)ⁿ⁺¹ n! ζ(n + 1, x)`, with the Hurwitz zeta function
 //!   `ζ(s, x) = Σₖ (x + k)⁻ˢ` summed directly at first and by Euler–Maclaurin
 //!   from there (NIST DLMF 25.11.28; Johansson, "Rigorous high-precision
 //!   computation of the Hurwitz zeta function", 2015).
 
-use super::{exp, log, log1p, pow, tan};
+use super::vector_math::PartedIn;
+use super::{Digamma, Lgamma, exp, log, log1p, pow, tan};
 use std::f64::consts::{E, PI, TAU};
 
 /// Returns the logarithm of the absolute value of the gamma function, `ln |Γ(x)|`.
@@ -25,6 +23,12 @@ use std::f64::consts::{E, PI, TAU};
 /// neighbouring poles from -2 on; near a root the value comes from an expansion about it.
 #[must_use]
 pub fn lgamma(x: f64) -> f64 {
+    Lgamma::here(x)
+}
+
+/// Returns `ln |Γ(x)|` for numbers outside of the interval of [`Lgamma`]: negative numbers, zeros, numbers next to zero or
+/// infinity, infinities and NaN.
+pub(super) fn lgamma_beyond(x: f64) -> f64 {
     match lgamma_root(x) {
         Some(root) => lgamma_from(root, x),
         None => libm::lgamma(x),
@@ -115,11 +119,21 @@ const LGAMMA_ROOTS: [(f64, f64); 31] = [
 ///
 /// Domain: all reals but the poles. NaN at the poles 0, -1, -2, … (either zero included), at -∞ and for NaN;
 /// `digamma(+∞) = +∞`. For positive `x` the relative error is below 1e-15, also near the root at 1.4616…. For
-/// negative `x` this holds near the first twenty roots too; below -20 it holds away from the roots.
+/// negative `x` this holds near the first thirty roots too; below -30 it holds away from the roots.
 #[must_use]
 pub fn digamma(x: f64) -> f64 {
+    Digamma::here(x)
+}
+
+/// Returns `ψ(x)` for numbers outside of the interval of [`Digamma`]: negative numbers, zeros, subnormal numbers, infinities
+/// and NaN.
+pub(super) fn digamma_beyond(x: f64) -> f64 {
+    if x.is_nan() || x == f64::INFINITY {
+        return x;
+    }
     if x > 0.0 {
-        return digamma_positive(x);
+        // The other terms of ψ are too small to change the result.
+        return -1.0 / x;
     }
     // `offset` is the distance to the nearest pole, which is exact. For x = -∞ it is NaN, and so is the result.
     let offset = x - x.round();
@@ -129,7 +143,7 @@ pub fn digamma(x: f64) -> f64 {
     // ψ has one root between neighbouring poles: take the root in the interval that contains x.
     match DIGAMMA_ROOTS.get((-x.ceil()) as usize) {
         Some(root) if (x - root.0).abs() < 0.25 => digamma_from(*root, x),
-        _ => digamma_positive(1.0 - x) - PI * cot_pi(offset),
+        _ => digamma(1.0 - x) - PI * cot_pi(offset),
     }
 }
 
@@ -143,8 +157,8 @@ fn digamma_from(root: (f64, f64), x: f64) -> f64 {
     h * (taylor(1, top, h) + down)
 }
 
-/// The first twenty negative roots of ψ, each an unevaluated sum of two doubles, bisected with 60 digits.
-const DIGAMMA_ROOTS: [(f64, f64); 20] = [
+/// The first thirty negative roots of ψ, each an unevaluated sum of two doubles, bisected with 60 digits.
+const DIGAMMA_ROOTS: [(f64, f64); 30] = [
     (-0.504_083_008_264_455_4, -8.154_282_062_438_13e-18),
     (-1.573_498_473_162_390_4, -1.574_185_691_077_347e-17),
     (-2.610_720_868_444_144_7, 9.881_960_746_978_353e-17),
@@ -165,62 +179,17 @@ const DIGAMMA_ROOTS: [(f64, f64); 20] = [
     (-17.737_475_159_977_59, -5.125_776_230_727_235e-16),
     (-18.740_374_944_780_1, 7.757_330_874_026_816e-16),
     (-19.743_081_672_590_22, 6.505_672_516_695_227e-16),
+    (-20.745_616_863_607_527, 9.370_177_952_348_924e-16),
+    (-21.747_998_768_201_13, -1.224_623_399_093_181_7e-15),
+    (-22.750_242_984_306_06, -1.126_860_026_605_416_3e-15),
+    (-23.752_362_937_385_183, 8.157_017_519_280_734e-16),
+    (-24.754_370_257_822_97, -1.316_906_917_865_066e-15),
+    (-25.756_275_080_771_037, 1.307_797_968_318_093_8e-15),
+    (-26.758_086_286_661_367, 1.133_433_713_172_583_5e-15),
+    (-27.759_811_695_826_706, -1.120_148_225_799_811e-16),
+    (-28.761_458_227_264_864, -1.540_571_108_688_748_8e-15),
+    (-29.763_032_029_127_462, -4.657_204_559_411_395e-16),
 ];
-
-/// Returns `ψ(x)` for `x > 0`.
-fn digamma_positive(x: f64) -> f64 {
-    if x >= 10.0 {
-        return digamma_asymptotic(x);
-    }
-    if x < 1.0 {
-        return digamma_near_root(x + 1.0) - 1.0 / x;
-    }
-    // Step down to [1, 2]. The steps are exact, and all terms but the last are positive.
-    let mut x = x;
-    let mut sum = 0.0;
-    while x > 2.0 {
-        x -= 1.0;
-        sum += 1.0 / x;
-    }
-    digamma_near_root(x) + sum
-}
-
-/// Returns `ψ(x)` on `[1, 2]` as `(x - root) (1 + P(x - 1) / Q(x - 1))`.
-///
-/// The quotient approximates `ψ(x) / (x - root) - 1`, which is smooth and small,
-/// to a relative 1.5e-17 of ψ. The coefficients are a least-squares fit of
-/// `P - quotient · Q` on 160 Chebyshev nodes of the interval, repeated twelve
-/// times with the weights `1 / Q` of the previous iteration (Loeb's iteration), in
-/// arithmetic of 50 digits.
-fn digamma_near_root(x: f64) -> f64 {
-    /// The positive root 1.4616… of ψ, as an unevaluated sum of two doubles.
-    const ROOT: (f64, f64) = (1.461_632_144_968_362_2, 9.549_995_429_965_697e-17);
-    const P: [f64; 6] = [
-        0.250_380_137_503_405_4,
-        -0.334_760_565_692_818_5,
-        -0.656_719_345_002_266_8,
-        -0.291_037_050_706_358_55,
-        -0.045_465_099_188_593_4,
-        -0.002_078_715_744_881_946_6,
-    ];
-    const Q: [f64; 7] = [
-        1.0,
-        2.076_573_645_550_845,
-        1.460_363_805_239_496_7,
-        0.435_781_876_141_591_8,
-        0.054_118_717_190_617_71,
-        0.002_126_413_962_805_166_5,
-        -5.540_357_706_129_59e-7,
-    ];
-    let distance = (x - ROOT.0) - ROOT.1;
-    let z = x - 1.0;
-    distance + distance * (polynomial(&P, z) / polynomial(&Q, z))
-}
-
-/// Returns `ψ(x)` for `x ≥ 10` by its asymptotic series `ln x - 1/(2x) - Σₖ B₂ₖ / (2k x²ᵏ)` (DLMF 5.11.2).
-fn digamma_asymptotic(x: f64) -> f64 {
-    log(x) - asymptotic_rest(x)
-}
 
 /// Returns `ln x - ψ(x)` for `x ≥ 10`.
 fn asymptotic_rest(x: f64) -> f64 {

@@ -1,4 +1,5 @@
-//! `lgamma` and `digamma` in f32, for positive numbers; f64 and other arguments are in [`gamma`](super::gamma).
+//! `lgamma` and `digamma` in f32, for positive numbers. f64 is in [`gamma_f64`](super::gamma_f64), other arguments are in
+//! [`gamma`](super::gamma).
 //!
 //! From 3 on, both are Stirling's series, whose terms in 1/x² are fitted. Below, both are polynomials on an interval that
 //! contains the positive roots, `(t - 1) (t - 2) P(t)` on [1, 3] and `(t - r) Q(t)` on [1, 2], which the recurrences
@@ -7,8 +8,8 @@
 
 use super::logarithm::Log;
 use super::number::{Format, Number, polynomial};
-use super::vector_math::{Parted, PartedF32};
-use super::{digamma, lgamma};
+use super::vector_math::{Parted, PartedIn};
+use super::{Digamma, Lgamma, digamma, lgamma};
 
 /// The smallest argument from which on Stirling's series is used.
 const STIRLING: f32 = 3.0;
@@ -55,10 +56,7 @@ const DIGAMMA_NEAR_ROOT: &[f32] = &[
 /// The coefficients of `x² (ln x - 1/(2x) - ψ(x))` in powers of 1/x², for x ≥ 3.
 const DIGAMMA_STIRLING: &[f32] = &[0.083_333_33, -0.008_331_787, 0.003_894_552_4, -0.002_972_512];
 
-/// The f32 implementation of [`lgamma`], which evaluates one argument, or lists its operations for the code generator.
-pub struct LgammaF32;
-
-impl PartedF32 for LgammaF32 {
+impl PartedIn<f32> for Lgamma {
     #[inline(always)]
     fn inside<N: Number<Float = f32>>(x: N) -> N::Mask {
         N::of(f32::LEAST).le(x) & x.le(N::of(LGAMMA_IS_FINITE))
@@ -81,15 +79,12 @@ impl PartedF32 for LgammaF32 {
         N::pick(x.lt(N::of(STIRLING)), small, large)
     }
 
-    fn beyond(x: f64) -> f64 {
-        lgamma(x)
+    fn beyond(x: f32) -> f32 {
+        lgamma(x.into()) as f32
     }
 }
 
-/// The f32 implementation of [`digamma`], which evaluates one argument, or lists its operations for the code generator.
-pub struct DigammaF32;
-
-impl PartedF32 for DigammaF32 {
+impl PartedIn<f32> for Digamma {
     #[inline(always)]
     fn inside<N: Number<Float = f32>>(x: N) -> N::Mask {
         N::of(f32::LEAST).le(x) & x.le(N::of(f32::LARGEST))
@@ -111,7 +106,7 @@ impl PartedF32 for DigammaF32 {
         N::pick(is_large, Log::straight(x) - rest, small)
     }
 
-    fn beyond(x: f64) -> f64 {
-        digamma(x)
+    fn beyond(x: f32) -> f32 {
+        digamma(x.into()) as f32
     }
 }

@@ -19,7 +19,7 @@
 //! | [`elementary`] | roots and the inverse hyperbolic functions |
 //! | [`mod@erf`] | the error function, its complement, their inverses, the normal distribution |
 //! | [`gamma`] | log-gamma, digamma and every further derivative of them |
-//! | [`gamma_f32`] | log-gamma and digamma in f32 |
+//! | [`gamma_f64`], [`gamma_f32`] | log-gamma and digamma of positive numbers |
 //! | [`incomplete_gamma`], [`incomplete_beta`] | the incomplete gamma and beta functions, with derivatives in their parameters |
 //! | [`exponential_integral`] | Eₙ and Ei |
 //! | [`bessel`] | Bessel functions of integer order |
@@ -34,7 +34,7 @@
 //! # Conventions
 //!
 //! * Every function is a plain `fn name(x: f64) -> f64` and never panics: an argument outside the domain gives
-//!   NaN. The table wraps it as `extern "C"`. A function that implements [`Parted`] or [`PartedF32`] is computed
+//!   NaN. The table wraps it as `extern "C"`. A function that implements [`Parted`] or [`PartedIn`] is computed
 //!   in f32 for f32, within 2.5 ulp if it is elementary, and within 6.7 ulp otherwise. For any other function the
 //!   f64 result is rounded once, which is within about 0.5 ulp. Edge values are the same in f32 and f64.
 //! * Where several conventions exist (for example the value of `digamma` at a pole), the convention is that of
@@ -53,6 +53,7 @@ pub mod exponential_integral;
 pub mod fault;
 pub mod gamma;
 pub mod gamma_f32;
+pub mod gamma_f64;
 #[doc(hidden)]
 pub mod half_line;
 pub mod hyperbolic;
@@ -80,7 +81,7 @@ pub use erf::*;
 pub use exponential::*;
 pub use exponential_integral::*;
 pub use gamma::*;
-pub use gamma_f32::*;
+pub use gamma_f64::*;
 pub use hyperbolic::*;
 pub use hypergeometric::*;
 pub use incomplete_beta::*;
@@ -95,5 +96,5 @@ pub use scaled_bessel::*;
 pub use scaled_erf::*;
 pub use spence::*;
 pub use trigonometric::*;
-pub use vector_math::{EIGHT, Eight, Parted, PartedF32, PartedPair};
+pub use vector_math::{EIGHT, Eight, Parted, PartedIn, PartedPair};
 pub use zeta::*;

@@ -100,9 +100,17 @@ fn parts<N: Number>(x: N, low: impl FnOnce(N) -> N) -> Parts<N> {
 
 /// Returns `ln x + c` for a normal number x and a correction c that is small compared with `ln x`.
 #[inline(always)]
-fn sum<N: Number>(x: N, c: N) -> N {
+pub(super) fn log_with_correction<N: Number>(x: N, c: N) -> N {
     let Parts { k, f, half, small } = parts(x, |k| k.fma(N::constant(LN2_LOW), c));
     k.fma(N::constant(LN2_HIGH), f - (half - small))
+}
+
+/// Returns `ln x + n + c` for a normal number x, a small integer n, and a correction c. The error is one of the result, which
+/// may be smaller than `ln x`, because `k ln 2 + n` is exact up to the low part of ln 2.
+#[inline(always)]
+pub(super) fn log_with_integer<N: Number>(x: N, n: N, c: N) -> N {
+    let Parts { k, f, half, small } = parts(x, |k| k.fma(N::constant(LN2_LOW), c));
+    k.fma(N::constant(LN2_HIGH), n) + (f - (half - small))
 }
 
 /// Returns the logarithm of `x = 2ᵏ(1 + f)` to another base, `k c + d ln(1 + f)`, where `c` is the logarithm of 2 and
@@ -224,12 +232,12 @@ impl Parted for Log {
     #[inline(always)]
     fn straight<N: Number>(x: N) -> N {
         let zero = N::of(N::Float::ZERO);
-        N::pick(x.same(zero), -N::of(N::Float::INFINITY), sum(x, zero))
+        N::pick(x.same(zero), -N::of(N::Float::INFINITY), log_with_correction(x, zero))
     }
 
     #[inline(always)]
     fn beyond<N: Number<Float = f64>>(x: N) -> N {
-        let scaled = sum(x * N::of(SCALE.0), N::of(-SCALE.1 * LN2_LOW.0));
+        let scaled = log_with_correction(x * N::of(SCALE.0), N::of(-SCALE.1 * LN2_LOW.0));
         beyond(x, scaled - N::of(SCALE.1 * LN2_HIGH.0))
     }
 }
@@ -258,8 +266,8 @@ fn beyond<N: Number<Float = f64>>(x: N, scaled: N) -> N {
 pub(super) fn log_of_double<N: Number<Float = f64>>(x: N) -> N {
     // The logarithm of x / 2⁵⁴ lacks 55 ln 2, of which the low part is added first.
     let steps = SCALE.1 + 1.0;
-    let scaled =
-        sum(x * N::of(1.0 / SCALE.0), N::of(steps * LN2_LOW.0)) + N::of(steps * LN2_HIGH.0);
+    let scaled = log_with_correction(x * N::of(1.0 / SCALE.0), N::of(steps * LN2_LOW.0))
+        + N::of(steps * LN2_HIGH.0);
     N::pick(x.le(N::of(f64::LARGEST)), scaled, x)
 }
 
@@ -342,7 +350,7 @@ pub(super) fn log1p_of_sum<N: Number>(x: N, x_low: N) -> N {
     let (one, two) = (N::of(N::Float::ONE), N::of(N::Float::TWO));
     let u = one + x;
     let lost = N::pick(u.gt(two), one - (u - x), x - (u - one));
-    sum(u, (lost + x_low) / u)
+    log_with_correction(u, (lost + x_low) / u)
 }
 
 /// The implementation of [`log1p`], which evaluates one argument or a vector of eight, or lists its operations for the

@@ -13,7 +13,7 @@
 //! ```
 
 use super::number::{Format, Number};
-use super::vector_math::{Parted, PartedF32, PartedPair};
+use super::vector_math::{Parted, PartedIn, PartedPair};
 use std::cell::RefCell;
 use std::marker::PhantomData;
 use std::ops::{Add, BitAnd, BitOr, Div, Mul, Neg, Not, Sub};
@@ -115,8 +115,8 @@ pub struct Recording {
     pub inside: Noted,
     /// The value of the function, valid if `inside` is true.
     pub result: Noted,
-    /// The recording of the f64 function for all arguments, whose `inside` is always true; `None` if only the f32
-    /// function has a recording. In f32, arguments for which `inside` is false are computed by the f64 function, and
+    /// The recording of the f64 function for all arguments, whose `inside` is always true; `None` if the function's
+    /// general part branches. In f32, arguments for which `inside` is false are computed by the f64 function, and
     /// the result is rounded.
     pub whole: Option<Box<Recording>>,
 }
@@ -298,12 +298,9 @@ impl Recording {
         Recording { whole: Some(Box::new(whole)), ..part }
     }
 
-    /// Records the function `S` in f32.
-    pub fn of_f32<S: PartedF32>() -> Recording {
-        record::<f32>(true, |argument| {
-            let x = argument(0);
-            (S::inside(x), S::straight(x))
-        })
+    /// Records the function `S`, whose general part may branch: in f32 if `narrow`, otherwise in f64.
+    pub fn of_branching<S: PartedIn<f64> + PartedIn<f32>>(narrow: bool) -> Recording {
+        if narrow { record_in::<S, f32>(true) } else { record_in::<S, f64>(false) }
     }
 
     /// Records the function `S` of two arguments: in f32 if `narrow`, otherwise in f64.
@@ -399,6 +396,13 @@ fn used(narrow: bool, list: &[Operation], inside: Noted, result: Noted) -> Recor
 }
 
 fn record_one<S: Parted, F: Raw>(narrow: bool) -> Recording {
+    record::<F>(narrow, |argument| {
+        let x = argument(0);
+        (S::inside(x), S::straight(x))
+    })
+}
+
+fn record_in<S: PartedIn<F>, F: Raw>(narrow: bool) -> Recording {
     record::<F>(narrow, |argument| {
         let x = argument(0);
         (S::inside(x), S::straight(x))

@@ -23,7 +23,7 @@
     reason = "calls functions whose instructions the machine was found to have, if there are any"
 )]
 
-use super::number::Number;
+use super::number::{Format, Number};
 use crate::fault::{Fault, planted};
 use crate::isa::Isa;
 
@@ -150,33 +150,33 @@ pub trait PartedPair: 'static {
     }
 }
 
-/// A function of one float argument with two parts in f32, as in [`Parted`]; the f64 function is separate code.
-pub trait PartedF32: 'static {
+/// A function of one float argument with two parts for the float type `F`, as in [`Parted`]. The general part may branch.
+pub trait PartedIn<F: Format>: 'static {
     /// Returns whether the straight-line part is valid for `x`; false for NaN if NaN needs the general part.
-    fn inside<N: Number<Float = f32>>(x: N) -> N::Mask;
+    fn inside<N: Number<Float = F>>(x: N) -> N::Mask;
 
     /// Computes the function for an `x` inside the interval, by arithmetic and selects only.
-    fn straight<N: Number<Float = f32>>(x: N) -> N;
+    fn straight<N: Number<Float = F>>(x: N) -> N;
 
-    /// Computes the f64 function, for any `x`; the f32 function outside the interval is its rounded result.
-    fn beyond(x: f64) -> f64;
+    /// Computes the function for an `x` outside the interval.
+    fn beyond(x: F) -> F;
 
-    /// Computes the f32 function for any `x`; inlined, so compiled with the instruction set of its caller.
+    /// Computes the function for any `x`; inlined, so compiled with the instruction set of its caller.
     #[inline(always)]
-    fn at_f32(x: f32) -> f32 {
-        if Self::inside(x) { Self::straight(x) } else { Self::beyond(f64::from(x)) as f32 }
+    fn at(x: F) -> F {
+        if Self::inside(x) { Self::straight(x) } else { Self::beyond(x) }
     }
 
-    /// Computes the f32 function for any `x`, with the instruction set of [`Isa::here`].
+    /// Computes the function for any `x`, with the instruction set of [`Isa::here`].
     #[inline]
-    fn here_f32(x: f32) -> f32 {
+    fn here(x: F) -> F {
         #[cfg(target_arch = "x86_64")]
         if Isa::here() >= Isa::Avx2 {
-            // SAFETY: `narrow_alone` needs AVX2 and FMA; `Isa::here` returns `Avx2` or a higher set only if the
-            // machine has both.
-            return unsafe { one::narrow_alone::<Self>(x) };
+            // SAFETY: `of_format` needs AVX2 and FMA; `Isa::here` returns `Avx2` or a higher set only if the machine
+            // has both.
+            return unsafe { one::of_format::<F, Self>(x) };
         }
-        Self::at_f32(x)
+        Self::at(x)
     }
 }
 
@@ -184,7 +184,7 @@ pub trait PartedF32: 'static {
 /// `mul_add` emulates it with the same bits.
 #[cfg(target_arch = "x86_64")]
 mod one {
-    use super::{Parted, PartedF32, PartedPair};
+    use super::{Format, Parted, PartedIn, PartedPair};
 
     #[target_feature(enable = "avx2,fma")]
     pub(super) fn wide<F: Parted + ?Sized>(x: f64) -> f64 {
@@ -197,8 +197,8 @@ mod one {
     }
 
     #[target_feature(enable = "avx2,fma")]
-    pub(super) fn narrow_alone<F: PartedF32 + ?Sized>(x: f32) -> f32 {
-        F::at_f32(x)
+    pub(super) fn of_format<F: Format, S: PartedIn<F> + ?Sized>(x: F) -> F {
+        S::at(x)
     }
 
     #[target_feature(enable = "avx2,fma")]

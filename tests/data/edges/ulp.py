@@ -43,6 +43,8 @@ ROOTS = {
 WORST = {
     "tanh": [-0.20775229601793577, -0.20688927975196975, 0.21142890864213038],
     "sigmoid": [-1.9778953122346055, -4.144432627650813], "silu": [-26.178881063221247],
+    "lgamma": [2.7703382811669255, 1.0001009958740552, 0.99992696762835, 2.009031865818077, 3.0589941420912576],
+    "digamma": [2.9999999999894738, 0.9229409937821053, 0.8963111500746969, 0.49291254198961937, 1.0539858588825535],
 }
 # Functions left out: those that are exact by construction, and sums, whose error is that of the largest term. `beta`
 # and its logarithm are compositions of `lgamma` with cancellation, `sinc` is the sine of a rounded product,

@@ -1,4 +1,4 @@
-//! Tests of recordings that are valid for all arguments.
+//! Tests of recordings that are valid for all arguments, and of those whose functions branch for some arguments.
 
 use super::test_support::same;
 use tapeloom_math::*;
@@ -89,6 +89,28 @@ fn check<S: Parted>() {
     }
 }
 
+/// Compares the recordings of a function with its values at the arguments at which they are valid. At least a quarter of
+/// the arguments must be such.
+#[track_caller]
+fn check_branching<S: PartedIn<f64> + PartedIn<f32>>() {
+    let [wide, narrow] = [false, true].map(Recording::of_branching::<S>);
+    assert!(wide.whole.is_none() && narrow.whole.is_none());
+    let (mut of_wide, mut of_narrow) = (0, 0);
+    let all = arguments();
+    for &x in &all {
+        let (inside, y) = wide.evaluate(&[x.to_bits()]);
+        let (y, want) = (f64::from_bits(y), S::here(x));
+        assert!(!inside || same(y, want), "at {x:e}: {y:e}, expected {want:e}");
+        of_wide += usize::from(inside);
+        let x = x as f32;
+        let (inside, y) = narrow.evaluate(&[x.to_bits().into()]);
+        let (y, want) = (f32::from_bits(y as u32), S::here(x));
+        assert!(!inside || same(y.into(), want.into()), "in f32 at {x:e}: {y:e}, not {want:e}");
+        of_narrow += usize::from(inside);
+    }
+    assert!(4 * of_wide > all.len() && 4 * of_narrow > all.len(), "{of_wide}, {of_narrow}");
+}
+
 #[track_caller]
 fn check_pair<S: PartedPair>() {
     let whole = Recording::of_pair::<S>(false).whole.unwrap();
@@ -165,6 +187,12 @@ fn tails_and_bessel_functions_are_whole() {
     check::<BesselI<0>>();
     check::<BesselI<1>>();
     check::<ScaledBessel<1>>();
+}
+
+#[test]
+fn recordings_of_functions_of_gamma_have_their_bits() {
+    check_branching::<Lgamma>();
+    check_branching::<Digamma>();
 }
 
 #[test]

@@ -238,8 +238,8 @@ macro_rules! recording {
 
 /// Defines the code of a library function of one argument from its name, cost, continuity, sign
 /// ([`crate::prim::SignOf`]), form in StableHLO ([`crate::prim::StableHlo`]) and f64 version, whose result the f32
-/// version rounds once. With `parted`, both versions come from one generic source ([`crate::math::Parted`]); with `in_f32`, the f32 version has a source of its own
-/// ([`crate::math::PartedF32`]).
+/// version rounds once. With `parted`, both versions come from one generic source ([`crate::math::Parted`]); with
+/// `branching`, each version has a source of its own, whose general part may branch ([`crate::math::PartedIn`]).
 macro_rules! unary {
     ($name:literal, $flops:literal, $jumps:ident, $sign:ident, $hlo:expr, parted $f:path) => {{
         extern "C" fn wide(x: f64) -> f64 {
@@ -256,29 +256,28 @@ macro_rules! unary {
         let name = $name;
         Code::Library(crate::prim::Library { name, flops, continuity, sign, stablehlo, function })
     }};
+    ($name:literal, $flops:literal, $jumps:ident, $sign:ident, $hlo:expr, branching $f:path) => {{
+        extern "C" fn wide(x: f64) -> f64 {
+            <$f as crate::math::PartedIn<f64>>::here(x)
+        }
+        extern "C" fn narrow(x: f32) -> f32 {
+            <$f as crate::math::PartedIn<f32>>::here(x)
+        }
+        let recording = crate::prim::scalar::row::recording!(of_branching::<$f>);
+        unary!($name, $flops, $jumps, $sign, $hlo, wide, narrow, recording)
+    }};
     ($name:literal, $flops:literal, $jumps:ident, $sign:ident, $hlo:expr, $f:path) => {{
-        extern "C" fn narrow(x: f32) -> f32 {
-            $f(f64::from(x)) as f32
-        }
-        unary!($name, $flops, $jumps, $sign, $hlo, $f, narrow, |_| None)
-    }};
-    ($name:literal, $flops:literal, $jumps:ident, $sign:ident, $hlo:expr, $f:path, in_f32 $g:path) => {{
-        extern "C" fn narrow(x: f32) -> f32 {
-            <$g as crate::math::PartedF32>::here_f32(x)
-        }
-        fn recording(dtype: crate::Dtype) -> Option<&'static crate::math::Recording> {
-            static F32: std::sync::OnceLock<crate::math::Recording> = std::sync::OnceLock::new();
-            let of_f32 = crate::math::Recording::of_f32::<$g>;
-            (dtype == crate::Dtype::F32).then(|| F32.get_or_init(of_f32))
-        }
-        unary!($name, $flops, $jumps, $sign, $hlo, $f, narrow, recording)
-    }};
-    ($name:literal, $flops:literal, $jumps:ident, $sign:ident, $hlo:expr, $f:path, $narrow:ident, $recording:expr) => {{
         extern "C" fn wide(x: f64) -> f64 {
             $f(x)
         }
+        extern "C" fn narrow(x: f32) -> f32 {
+            $f(f64::from(x)) as f32
+        }
+        unary!($name, $flops, $jumps, $sign, $hlo, wide, narrow, |_| None)
+    }};
+    ($name:literal, $flops:literal, $jumps:ident, $sign:ident, $hlo:expr, $wide:ident, $narrow:ident, $recording:expr) => {{
         let function = crate::prim::LibraryFn::Unary {
-            f64: wide,
+            f64: $wide,
             f32: $narrow,
             eight: None,
             recording: $recording,

@@ -138,7 +138,7 @@ pub(super) const LGAMMA: Row = Row {
     code: unary!(
         "lgamma", 32, Continuous, Unknown,
         StableHlo::Operation("chlo.lgamma"),
-        math::lgamma, in_f32 math::LgammaF32
+        branching math::Lgamma
     ),
     math: "ln |Γ(x)|",
     signature: Signature::Float,
@@ -155,7 +155,7 @@ pub(super) const DIGAMMA: Row = Row {
     code: unary!(
         "digamma", 32, Continuous, Unknown,
         StableHlo::Operation("chlo.digamma"),
-        math::digamma, in_f32 math::DigammaF32
+        branching math::Digamma
     ),
     math: "ψ(x) = Γ'(x) / Γ(x)",
     signature: Signature::Float,
