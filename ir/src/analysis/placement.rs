@@ -13,7 +13,8 @@
 //! ```
 //!
 //! Lowering decides by more facts (the readers of a value and how often each reads it:
-//! `backend/src/lower/elements/rematerialize.rs`), so these functions only guess. No test compares the two.
+//! `backend/src/lower/elements/rematerialize.rs`), so these functions only guess. A test (`laws::cost`) compares the cost
+//! model that stands on them with the lowered programs.
 
 use crate::lang::function::Equation;
 use crate::prim::{Binding, Lowering, Region, Role};
