@@ -144,7 +144,12 @@ pub fn check(toolchain: &Toolchain, cases: &[ObjectCase]) -> Result<(), Failure>
     let mut command = toolchain.run.clone();
     command.push(path("main").display().to_string());
     let (program, arguments) = command.split_first().ok_or("no program")?;
-    let ran = Command::new(program).args(arguments).current_dir(folder.path()).output()?;
+    // Cargo's library path begins with a folder that may have an older build of the library that some objects need.
+    let ran = Command::new(program)
+        .args(arguments)
+        .current_dir(folder.path())
+        .env_remove("LD_LIBRARY_PATH")
+        .output()?;
     if !ran.status.success() {
         return Err(format!("{}: {}", ran.status, String::from_utf8_lossy(&ran.stderr)).into());
     }

@@ -431,7 +431,7 @@ pub(super) fn run_rust(folder: &Path, objects: &[String]) -> String {
     command.args(objects.iter().map(|object| format!("-Clink-arg={object}")));
     let output = command.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    succeeds(&mut Command::new(folder.join("ours")))
+    succeeds(Command::new(folder.join("ours")).env_remove("LD_LIBRARY_PATH"))
 }
 
 /// Runs a command and returns its output; fails if the command fails.
