@@ -4,6 +4,7 @@ mod calls;
 mod record_memory;
 mod routines;
 mod tape_plan;
+mod threads;
 
 use tapeloom_tests::Counting;
 
