@@ -17,7 +17,8 @@ use tapeloom_ir::{
 use tapeloom_tests::calculus::precision;
 use tapeloom_tests::transform_words::{in_donated_memory, in_pieces, simulated};
 use tapeloom_tests::{
-    Agreement, Case, EDGES, Elements, Failure, cases, edge_tensors, rounded, run, tensor_of,
+    Agreement, Case, EDGES, EXAMPLES, Elements, Failure, cases, edge_tensors, rounded, run,
+    tensor_of,
 };
 
 #[test]
@@ -70,11 +71,12 @@ fn vector_code_equals_the_interpreter() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-/// For all primitives and their derivatives, machine code must have the same bits on several threads as on one.
+/// For all primitives, all examples and their derivatives, machine code must have the same bits on several threads as on
+/// one.
 #[test]
 fn threads_change_no_bit() {
     static CUT: AtomicUsize = AtomicUsize::new(0);
-    for_all(|m, case| {
+    let check = |m: &mut Module, case: &Case| {
         let mut all = vec![(case.f, case.args.clone())];
         if let Some(of) = derived(m, case)? {
             all.extend([of.jvp, of.vjp].map(|case| (case.f, case.args)));
@@ -84,9 +86,16 @@ fn threads_change_no_bit() {
             CUT.fetch_add(usize::from(in_pieces(m, f, &args)?), Ordering::Relaxed);
         }
         Ok(())
-    });
-    let cut = CUT.load(Ordering::Relaxed);
-    assert!(cut > 100, "only {cut} programs are cut");
+    };
+    for_all(check);
+    let primitives = CUT.load(Ordering::Relaxed);
+    assert!(primitives > 100, "only {primitives} programs are cut");
+    for example in EXAMPLES {
+        let checked = example.read().and_then(|(mut m, case)| check(&mut m, &case));
+        checked.unwrap_or_else(|e| panic!("{}: {e}", example.name));
+    }
+    let examples = CUT.load(Ordering::Relaxed) - primitives;
+    assert!(examples > 10, "only {examples} programs of examples are cut");
 }
 
 /// For all primitives and their derivatives, programs that take over the memory of arguments must have the same bits.
