@@ -128,6 +128,11 @@ def decay(x):
     return lax.scan(step, 0.0, x)[1][-1]
 
 
+def haar(x):
+    a, b = x.reshape(-1, 2).T
+    return jnp.stack([a + b, a - b], 1).reshape(-1)
+
+
 def long_while(x):
     step = lambda carry: (carry[0] + 1, jnp.sin(0.9 * carry[1] + 0.1))
     return lax.while_loop(lambda carry: carry[0] < 3000, step, (0, x))[1]
@@ -201,6 +206,10 @@ ROWS = {
     "max_pool_3_stride_2": (1, lambda: [f32s(64, 128, 128)], lambda x: pool(x, -np.inf, lax.max, (1, 3, 3), (1, 2, 2))),
     "avg_pool_2": (1, lambda: [f32s(64, 128, 128)], lambda x: pool(x, 0, lax.add, (1, 2, 2), (1, 2, 2)) / 4),
     "avg_pool_global": (1, lambda: [f32s(64, 128, 128)], lambda x: pool(x, 0, lax.add, (1, 128, 128), (1, 1, 1)) / 16384),
+    "interleave": (2, lambda: [f64s(100_000), f64s(100_000)], lambda a, b: jnp.stack([a**2, b + 1], 1).reshape(-1)),
+    "repeat_3": (1, lambda: [f64s(100_000)], lambda x: jnp.broadcast_to(x[:, None], (100_000, 3)).reshape(-1)),
+    "pixel_shuffle": (1, lambda: [f32s(64, 4, 64, 64)], lambda x: x.reshape(64, 2, 2, 64, 64).transpose(0, 3, 1, 4, 2).reshape(64, 128, 128)),
+    "haar": (1, lambda: [f64s(200_000)], haar),
     "search_1000": (0, lambda: [f64s(1000), f64s(100_000)], search),
     "search_10000": (0, lambda: [f64s(10_000), f64s(100_000)], search),
     "search_10000_f32": (0, lambda: [f32s(10_000), f32s(100_000)], search),

@@ -140,6 +140,11 @@ rows! {
     "max_pool_3_stride_2", 1, [f32s(&[64, 128, 128])], |v| conv::max_pool(v[0], windows([3, 3]).strides([2, 2]));
     "avg_pool_2", 1, [f32s(&[64, 128, 128])], |v| conv::avg_pool(v[0], windows([2, 2]).strides([2, 2]));
     "avg_pool_global", 1, [f32s(&[64, 128, 128])], |v| conv::avg_pool(v[0], windows([128, 128]));
+    // The rows from here on interleave arrays.
+    "interleave", 2, [f64s(&[100_000]), f64s(&[100_000])], |v| stack(&[v[0].square(), v[1] + 1.0], 1).reshape([200_000]);
+    "repeat_3", 1, [f64s(&[100_000])], |v| v[0].reshape([100_000, 1]).broadcast_to([100_000, 3]).reshape([300_000]);
+    "pixel_shuffle", 1, [f32s(&[64, 4, 64, 64])], |v| v[0].reshape([64, 2, 2, 64, 64]).permute([0, 3, 1, 4, 2]).reshape([64, 128, 128]);
+    "haar", 1, [f64s(&[200_000])], |v| haar(v[0]);
     // The rows from here on are searches, sorts, updates and scans.
     "search_1000", 0, [f64s(&[1000]), f64s(&[100_000])], |v| v[0].sort(0).searchsorted(v[1]);
     "search_10000", 0, [f64s(&[10_000]), f64s(&[100_000])], |v| v[0].sort(0).searchsorted(v[1]);
@@ -193,6 +198,13 @@ rows! {
     // The rows from here on are simulations that draw their random numbers inside of the loop.
     "heston_barrier", 1, [[0.04, 1.5, 0.05, 0.5, -0.7].into(), Tensor::scalar(7i64)], |v| heston_barrier(v[0], v[1]);
     "particle_filter", 1, [[0.9, 0.5].into(), f64s(&[100]), Tensor::scalar(7i64)], |v| particle_filter(v[0], v[1], v[2]);
+}
+
+/// Returns the sum and the difference of each pair of neighbours, interleaved.
+fn haar(x: Var) -> Var {
+    let pairs = x.reshape([100_000, 2]);
+    let (a, b) = (pairs.index_axis(1, 0), pairs.index_axis(1, 1));
+    stack(&[a + b, a - b], 1).reshape([200_000])
 }
 
 fn carry_sine(x: Var) -> Var {

@@ -23,6 +23,7 @@ pub mod hoist_invariant;
 pub mod index_set_split;
 pub mod inline_bodies;
 pub mod interchange_sums;
+pub mod modulo_unroll;
 mod pass;
 pub mod pipeline;
 pub mod plan_memory;
@@ -57,6 +58,7 @@ pub const PASSES: &[&Pass] = &[
     &index_set_split::PASS,
     &inline_bodies::PASS,
     &interchange_sums::PASS,
+    &modulo_unroll::PASS,
     &plan_memory::PASS,
     &privatize_scalars::PASS,
     &promote_memory::PASS,

@@ -8,7 +8,7 @@
 use super::pass::{Choice, Context, Invariant, Pass, Step};
 use super::{
     clamp_bounds, copy_elimination, cut_pieces, elide_zero_fill, expand_library_calls,
-    hoist_invariant, index_set_split, inline_bodies, interchange_sums, plan_memory,
+    hoist_invariant, index_set_split, inline_bodies, interchange_sums, modulo_unroll, plan_memory,
     privatize_scalars, promote_memory, recognize_contractions, redundant_memory, reverse_loops,
     rotate_registers, simplify_indices, split_arrays, unroll, unroll_and_jam, vectorize,
 };
@@ -52,6 +52,10 @@ pub static NATIVE: List = List {
             choice: Choice::WriteOut,
             why_here: "guards are comparisons of counters by now; in unrolled loops, elements have fixed indices",
         },
+        step(
+            &modulo_unroll::PASS,
+            "guards that compare an index are gone, and a quotient is simplified by the next pass",
+        ),
         step(&simplify_indices::PASS, "again: more values are known in a part of a split loop"),
         Step {
             pass: &promote_memory::PASS,

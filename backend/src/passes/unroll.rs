@@ -87,7 +87,7 @@ fn block(
 }
 
 /// Returns whether a loop may be unrolled by `factor`, and the unrolled loop has at most `MOST_STATEMENTS` statements.
-fn may(found: Loop<'_>, factor: u64) -> bool {
+pub(super) fn may(found: Loop<'_>, factor: u64) -> bool {
     let Loop { extent: n, carries, body, .. } = found;
     let mut fits = found.lanes == 1 && (n == 1 || n > 1 && factor > 1) && !moves_cursor(body);
     // If a loop exchanges two carried buffers, their names are swapped in every second iteration, so copies of the body
@@ -104,7 +104,7 @@ fn may(found: Loop<'_>, factor: u64) -> bool {
 
 /// Returns the ranges of iterations of each new loop: the unrolled loop, with one range for each copy of the body, and
 /// the remainder. If addresses descend (`down`), the remainder comes first.
-fn parts(iterations: i64, factor: i64, down: bool) -> Vec<Vec<Range>> {
+pub(super) fn parts(iterations: i64, factor: i64, down: bool) -> Vec<Vec<Range>> {
     let by = factor.min(iterations);
     let rest = iterations % by;
     let first = if down && !planted(Fault::UnrolledRest) { rest } else { 0 };

@@ -6,7 +6,7 @@ use tapeloom_tests::threaded::THREADED;
 
 /// Bytes that a call may allocate in addition to the reported ones, for handles, tables of arguments and the list of
 /// threads.
-const BESIDE: usize = 8 << 10;
+const BESIDE: usize = 32 << 10;
 
 /// Programs without large products, for which the matrix library allocates buffers of its own.
 const PROGRAMS: [&str; 4] = ["stencil_1024", "odes_10000", "newton_100000", "heston_20000"];

@@ -414,7 +414,7 @@ impl<'r, 'a> Search<'r, 'a> {
         found
     }
 
-    /// Returns the sum that a code computes, if the code adds, subtracts, negates, multiplies by a constant or
+    /// Returns the sum that a code computes, if the code adds, subtracts, negates, multiplies or divides by a constant or
     /// converts, and the sum does not wrap in `dtype`.
     fn sum_of(&mut self, code: Code, args: &[Arg], dtype: Dtype) -> Option<Sum> {
         let sum = match (code, args) {
@@ -424,6 +424,9 @@ impl<'r, 'a> Search<'r, 'a> {
             (Code::Mul, [x, Arg::Literal(by)] | [Arg::Literal(by), x]) => {
                 self.sum(*x)?.checked_times(integer(*by)?)?
             }
+            (Code::Div | Code::Rem, [x, Arg::Literal(by)]) => {
+                self.divided(code, *x, integer(*by).filter(|by| *by > 0)?)?
+            }
             // A conversion between integers does not change the sum (if it fits in `dtype`); a bool is no sum.
             (Code::Convert(_), [x]) if self.r.k.declared(*x).is_some_and(Dtype::is_integer) => {
                 self.sum(*x)?
@@ -431,6 +434,21 @@ impl<'r, 'a> Search<'r, 'a> {
             _ => return None,
         };
         self.range(&sum).within(Interval::of(dtype)).then_some(sum)
+    }
+
+    /// Returns the sum that the division of `x` by a positive constant computes, or the sum of the remainder: of
+    /// `4 i + 5`, divided by 2, they are `2 i + 2` and 1. Returns `None` if they are no sums or if `x` may be negative,
+    /// since `div` rounds to 0.
+    fn divided(&mut self, code: Code, x: Arg, by: i64) -> Option<Sum> {
+        let x = self.sum(x)?;
+        if self.range(&x).least < 0 {
+            return None;
+        }
+        let atoms: SmallVec<[(Atom, Interval); 4]> =
+            x.terms().iter().map(|(atom, _)| (*atom, self.atom(*atom))).collect();
+        let range = |atom| atoms.iter().find(|a| a.0 == atom).map_or(Interval::ALL, |a| a.1);
+        let (quotient, remainder) = x.divide(by, range).exact()?;
+        Some(if matches!(code, Code::Div) { quotient } else { remainder })
     }
 
     fn arg(&mut self, arg: Arg) -> Interval {
