@@ -22,15 +22,17 @@
 
 use super::pass::{Hoisted, Invariant, Pass, Run};
 use crate::loop_ir::analysis::invariance::VaryingValues;
+use crate::loop_ir::analysis::value_range::ValueRanges;
 use crate::loop_ir::dead_code::{drop_unread, slice};
 use crate::loop_ir::{
     Address, Arg, BufferVersion, Expr, Extent, Flow, IndexId, Kernel, Origins, Parallelism,
     Rewriter, ScalarId, Stmt, visit,
 };
 use crate::machine::MachineModel;
+use tapeloom_ir::analysis::interval::Interval;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Exactness;
-use tapeloom_ir::{ArrayType, Code, OrderedMap, OrderedSet};
+use tapeloom_ir::{ArrayType, Code, Dtype, Literal, OrderedMap, OrderedSet};
 
 /// The entry of this pass in the table `super::PASSES`: its name, effect and requirements.
 pub(super) const PASS: Pass = Pass {
@@ -159,6 +161,10 @@ impl Hoist<'_> {
         {
             return None;
         }
+        let is_same = |s: &&Stmt| s.defined().is_some_and(|v| invariant.values.contains(&v));
+        let mut needed: Vec<Stmt> = body.iter().filter(is_same).cloned().collect();
+        slice(&mut needed, &wanted);
+        let bounds = address_bounds(self.kernel, (index, iterations), &needed, &wanted, body);
         let mut fresh = Fresh {
             kernel: self.kernel,
             index,
@@ -166,9 +172,6 @@ impl Hoist<'_> {
             names: OrderedMap::default(),
         };
         fresh.own = fresh.kernel.fresh_index();
-        let is_same = |s: &&Stmt| s.defined().is_some_and(|v| invariant.values.contains(&v));
-        let mut needed: Vec<Stmt> = body.iter().filter(is_same).cloned().collect();
-        slice(&mut needed, &wanted);
         let mut ahead = fresh.block(&needed);
         let (own, names) = (fresh.own, fresh.names);
         for value in &wanted {
@@ -178,14 +181,21 @@ impl Hoist<'_> {
             let given = Arg::Scalar(names[value]);
             let (held, guard) = (BufferVersion::first(buffer), None);
             ahead.push(Stmt::Store { held, address: element(own), value: given, guard });
-            for stmt in body.iter_mut() {
-                if let Stmt::Let { value: defined, expr } = stmt
-                    && defined == value
-                {
-                    if let Expr::Code(code, _) = expr {
-                        self.made.push(Hoisted { buffer, operation: code.row().name });
-                    }
-                    *expr = Expr::Load { held, address: element(index), guard };
+            let Some(at) = body.iter().position(|stmt| stmt.defined() == Some(*value)) else {
+                continue;
+            };
+            if let Stmt::Let { expr: Expr::Code(code, _), .. } = &body[at] {
+                self.made.push(Hoisted { buffer, operation: code.row().name });
+            }
+            let load = Expr::Load { held, address: element(index), guard };
+            match bounds.iter().find(|(bounded, _)| bounded == value) {
+                None => body[at] = Stmt::Let { value: *value, expr: load },
+                Some((_, [least, most])) => {
+                    let loaded = self.kernel.scalars.push(self.kernel.scalars[*value]);
+                    let args = vec![*least, Arg::Scalar(loaded), *most];
+                    body[at] = Stmt::Let { value: loaded, expr: load };
+                    let clamped = Expr::Code(Code::Clamp, args);
+                    body.insert(at + 1, Stmt::Let { value: *value, expr: clamped });
                 }
             }
         }
@@ -276,6 +286,40 @@ impl InvariantValues {
         before - loads(&rest)
     }
 }
+
+/// Returns the least and the greatest value of each `wanted` integer with which `body` addresses memory, as computed by
+/// `needed` in a loop. A number that is loaded from an array has no range, so it is clamped to these values: then the
+/// accesses stay proved.
+fn address_bounds(
+    kernel: &Kernel,
+    (index, iterations): (IndexId, usize),
+    needed: &[Stmt],
+    wanted: &[ScalarId],
+    body: &[Stmt],
+) -> Vec<(ScalarId, [Arg; 2])> {
+    let mut addressed = OrderedSet::default();
+    visit(body, &mut |stmt| {
+        stmt.accesses(&mut |access| addressed.extend(access.address.dynamic.and_then(scalar)));
+    });
+    let mut ranges = ValueRanges::of(kernel);
+    ranges.count(index, Extent::Constant(iterations));
+    for stmt in needed {
+        if let Stmt::Let { value, expr } = stmt {
+            ranges.define(*value, expr);
+        }
+    }
+    let bounds = |value: &ScalarId| {
+        let address = Address { dynamic: Some(Arg::Scalar(*value)), ..Address::default() };
+        let Interval { least, most } = ranges.address(&address, None)?;
+        let number = |n: i128| Some(Arg::Literal(Literal::i64(i64::try_from(n).ok()?)));
+        let narrow = kernel.scalars[*value] == Dtype::I64 && (least, most) != ALL;
+        narrow.then_some((*value, [number(least)?, number(most)?]))
+    };
+    wanted.iter().filter(|value| addressed.contains(*value)).filter_map(bounds).collect()
+}
+
+/// The ends of the range of an i64 of which nothing is known.
+const ALL: (i128, i128) = (i64::MIN as i128, i64::MAX as i128);
 
 fn scalar(arg: Arg) -> Option<ScalarId> {
     if let Arg::Scalar(s) = arg { Some(s) } else { None }

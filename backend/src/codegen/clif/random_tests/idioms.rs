@@ -1,7 +1,7 @@
 //! Patterns that passes look for and that random statements seldom form: copied windows, products, sums over
-//! adjacent elements, sums in memory, and loop-invariant arithmetic.
+//! adjacent elements, sums in memory, interleaved arrays, and loop-invariant arithmetic.
 
-use super::{Generator, Stmt, at_index, float, store};
+use super::{Generator, Stmt, at_index, float, int, store};
 use crate::loop_ir::{Address, Arg, Buffer, BufferVersion, Extent, IndexId, Place};
 use tapeloom_ir::{ArrayType, Code, Dtype};
 
@@ -11,11 +11,12 @@ const WINDOW: usize = 4;
 impl Generator<'_> {
     /// Appends to `body`, at random, one of the patterns of this file.
     pub(super) fn idiom(&mut self, body: &mut Vec<Stmt>) {
-        match self.r.below(5) {
+        match self.r.below(6) {
             0 => self.window(body),
             1 => self.product(body),
             2 => self.in_a_row(body),
             3 => self.in_memory(body),
+            4 => self.interleaved(body),
             _ => self.in_common(body),
         }
     }
@@ -37,6 +38,29 @@ impl Generator<'_> {
 
     fn plain(&self, index: IndexId, extent: usize, body: Vec<Stmt>) -> Stmt {
         self.for_(index, Extent::Constant(extent), Vec::new(), body)
+    }
+
+    /// Generates a loop that stores elements of two arrays in turns: the remainder of the index chooses the array, the
+    /// quotient the element. The index may begin at a number that the divisor does not divide.
+    fn interleaved(&mut self, body: &mut Vec<Stmt>) {
+        let (i, mut inside, [a, b]) =
+            (self.index(), Vec::new(), [(); 2].map(|()| self.some_array()));
+        let divisor = int(self.r.of(&[2, 2, 3, 4, 9]));
+        let start = int(self.r.below(3) as i64);
+        let x = self.code(&mut inside, Code::Add, &[Arg::Index(i), start]);
+        let quotient = self.code(&mut inside, Code::Div, &[x, divisor]);
+        let last = int(self.size as i64 - 1);
+        let quotient = self.code(&mut inside, Code::Clamp, &[int(0), quotient, last]);
+        let remainder = self.code(&mut inside, Code::Rem, &[x, divisor]);
+        let first = self.code(&mut inside, Code::Lt, &[remainder, int(1)]);
+        let second = self.code(&mut inside, Code::Ge, &[remainder, int(1)]);
+        let at = Address { dynamic: Some(quotient), ..Address::default() };
+        let y = self.load(&mut inside, a, at.clone(), Some(first));
+        let z = self.load(&mut inside, b, at, Some(second));
+        let chosen = self.code(&mut inside, Code::Select, &[first, y, z]);
+        let (to, extent) = (self.own_array(), 1 + self.r.below(self.size));
+        inside.push(store(to, at_index(i), chosen, None));
+        body.push(self.plain(i, extent, inside));
     }
 
     /// Generates a window of an array (a contiguous part) that is copied out or computed, then modified, and copied
